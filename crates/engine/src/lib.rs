@@ -38,7 +38,7 @@ pub mod system;
 pub mod table;
 #[cfg(test)]
 mod tests;
-mod turns;
+pub mod turns;
 mod warm;
 mod writing;
 

@@ -115,8 +115,8 @@ fn is_read() -> bool {
     now.saturating_sub(READ_NANOS.load(Ordering::Relaxed)) < READS_NANOS
 }
 
-/// Does work that goes over its data by [`InTurns`].
-pub(crate) fn in_turns<T>(work: impl FnOnce() -> T) -> T {
+/// Does work that goes over its data by [`InTurns`], or calls [`give_way`] itself.
+pub fn in_turns<T>(work: impl FnOnce() -> T) -> T {
     in_turns_unless(|| false, work)
 }
 
@@ -142,8 +142,9 @@ impl<S> InTurns<S> {
     }
 }
 
-/// The end of a turn: the thread rests, or the processor is offered to others at least.
-pub(crate) fn give_way() {
+/// The end of a turn: the thread rests, or the processor is offered to others at least. For work that is done
+/// [`in_turns`], after each ten to a hundred microseconds of it.
+pub fn give_way() {
     let rested = WORK.with_borrow_mut(|work| work.as_mut().is_some_and(Work::rest));
     if !rested {
         env::tasks::yield_now();

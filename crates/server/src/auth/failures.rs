@@ -66,7 +66,7 @@ impl Failures {
 }
 
 /// The address under which another is counted.
-fn counted(address: IpAddr) -> IpAddr {
+pub(super) fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),

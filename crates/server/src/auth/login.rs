@@ -1,13 +1,11 @@
 //! A login: name and password of a token, or the identity of a certificate, and whether the role may log in.
 //!
-//! bcrypt takes tens of milliseconds of a processor by intention. At most `native_transport_max_auth_threads`
-//! run at once, on half of the processors and on threads that no request waits for; some more logins wait,
-//! others are refused. A name that does not exist takes as long as a wrong password. An address that has
+//! bcrypt runs where no request waits for it, for strangers behind whatever else wants a processor
+//! ([`super::hashing`]). A name that does not exist takes as long as a wrong password. An address that has
 //! failed too often is not heard for a while ([`super::failures`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use keystore::Certificate;
 use protocol::response::error::{ErrorKind, ErrorResponse};
@@ -15,49 +13,11 @@ use protocol::sasl;
 
 use super::credentials::Found;
 use super::store::{Store, StoreError};
-use super::{Auth, Principal, WAITING_MAX, password};
+use super::{Auth, Principal, password};
 use crate::metrics::Counter;
-use crate::slices::take_time;
-
-/// Counts a login that waits.
-struct Waiting<'a>(&'a Auth);
-
-impl<'a> Waiting<'a> {
-    fn new(auth: &'a Auth) -> Option<Waiting<'a>> {
-        let waiting = Waiting(auth);
-        (auth.waiting.fetch_add(1, Ordering::AcqRel) < WAITING_MAX).then_some(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 fn refused(message: impl Into<String>) -> ErrorResponse {
     ErrorResponse::new(ErrorKind::BadCredentials, message)
-}
-
-/// Runs `work` with one of the few threads for bcrypt.
-pub(super) async fn hash<T: Send + 'static>(
-    auth: &Auth,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ErrorResponse> {
-    let overloaded = || {
-        ErrorResponse::overloaded(
-            "Too many logins are waiting. Server is currently in an overloaded state and cannot accept more \
-             requests.",
-        )
-    };
-    let _waiting = Waiting::new(auth).ok_or_else(overloaded)?;
-    // Whoever goes away leaves work behind that is counted to its end.
-    let permit = Arc::clone(&auth.hashing).acquire_owned().await.map_err(|_| overloaded())?;
-    let done = take_time(move || {
-        let _permit = permit;
-        work()
-    });
-    done.await.map_err(|error| ErrorResponse::server(error.to_string()))
 }
 
 /// Counts what a login came to.
@@ -85,10 +45,12 @@ pub(crate) async fn by_password(
             "Too many logins from {from} have failed. Try again later."
         )));
     }
-    let outcome = judge_password(auth, store, token).await;
+    let outcome = judge_password(auth, store, from, token).await;
     count(auth, &outcome, &auth.logins.by_password);
-    if outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::BadCredentials) {
-        auth.failures.note(from, store.now_nanos());
+    match &outcome {
+        Ok(_) => auth.hashing.welcome(from),
+        Err(error) if error.kind == ErrorKind::BadCredentials => auth.failures.note(from, store.now_nanos()),
+        Err(_) => {}
     }
     outcome
 }
@@ -98,7 +60,12 @@ fn unable(error: StoreError) -> ErrorResponse {
     refused(format!("Unable to perform authentication: {error}"))
 }
 
-async fn judge_password(auth: &Auth, store: &Store, token: &[u8]) -> Result<Arc<Principal>, ErrorResponse> {
+async fn judge_password(
+    auth: &Auth,
+    store: &Store,
+    from: IpAddr,
+    token: &[u8],
+) -> Result<Arc<Principal>, ErrorResponse> {
     let read = sasl::plain(token).map_err(|error| refused(error.to_string()))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (user, password) = (text(read.user), text(read.password));
@@ -109,7 +76,7 @@ async fn judge_password(auth: &Auth, store: &Store, token: &[u8]) -> Result<Arc<
     };
     let is_known = hash_of_role.is_some();
     let checked = hash_of_role.unwrap_or_else(|| password::no_hash(auth.rounds).into());
-    let judging = hash(auth, move || password::is_of(&checked, &password));
+    let judging = auth.hashing.run_for(from, move || password::is_of(&checked, &password));
     let refreshing = async {
         if is_ageing && let Err(error) = auth.credentials.read(store, &user).await {
             tracing::warn!(%error, "credentials cannot be read");

@@ -27,6 +27,7 @@ pub(crate) mod cidr;
 pub(crate) mod credentials;
 pub(crate) mod failures;
 pub(crate) mod grants;
+mod hashing;
 pub(crate) mod http;
 mod list;
 pub(crate) mod login;
@@ -39,27 +40,25 @@ pub(crate) mod setup;
 pub(crate) mod statements;
 pub(crate) mod store;
 mod tokens;
+mod visitors;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use crate::config::{AuthSettings, Authenticator, Settings};
 use crate::metrics::Counter;
 use credentials::Credentials;
 use failures::Failures;
 use grants::Grants;
+use hashing::Hashing;
 use places::CidrGroups;
 use resource::Resource;
 use store::{Store, StoreError};
 use tokens::Tokens;
-
-/// Logins that wait for a thread; more are refused as overloaded.
-const WAITING_MAX: usize = 256;
 
 /// A role that has logged in.
 #[derive(Debug)]
@@ -136,8 +135,7 @@ pub struct Auth {
     /// Of logins over HTTP.
     tokens: Tokens,
     /// Threads for bcrypt.
-    hashing: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    hashing: Hashing,
     /// Held from the look at the roles until what follows is written.
     turn: tokio::sync::Mutex<()>,
 }
@@ -165,8 +163,7 @@ impl Auth {
             principals: Mutex::default(),
             credentials: Credentials::new(settings),
             tokens: Tokens::default(),
-            hashing: Arc::new(Semaphore::new(threads)),
-            waiting: AtomicUsize::new(0),
+            hashing: Hashing::new(threads),
             turn: tokio::sync::Mutex::default(),
         }
     }

@@ -18,7 +18,7 @@ use super::grants::Grants;
 use super::permission::PermissionSet;
 use super::resource::Resource;
 use super::store::{Role, Store, StoreError};
-use super::{Auth, Principal, list, login, password};
+use super::{Auth, Principal, list, password};
 
 const MANAGER: &str = "org.apache.cassandra.auth.CassandraRoleManager";
 
@@ -51,7 +51,7 @@ pub(crate) async fn hashed(auth: &Auth, store: &Store, password: String) -> Resu
     let mut salt = [0; 16];
     store.env().random.fill(&mut salt);
     let rounds = auth.rounds;
-    let made = login::hash(auth, move || password::hash(&password, rounds, salt)).await?;
+    let made = auth.hashing.run(move || password::hash(&password, rounds, salt)).await?;
     made.map_err(|reason| ErrorResponse::invalid(format!("the password cannot be hashed: {reason}")))
 }
 
