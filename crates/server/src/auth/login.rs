@@ -1,8 +1,8 @@
 //! A login: name and password of a token, or the identity of a certificate, and whether the role may log in.
 //!
-//! bcrypt runs where no request waits for it, for strangers behind whatever else wants a processor
-//! ([`super::hashing`]). A name that does not exist takes as long as a wrong password. An address that has
-//! failed too often is not heard for a while ([`super::failures`]).
+//! bcrypt runs where no request waits for it, and lets reads go first ([`super::hashing`]). A name that does
+//! not exist takes as long as a wrong password. An address that has failed too often is not heard for a while
+//! ([`super::failures`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
