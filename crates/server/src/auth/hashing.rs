@@ -1,7 +1,7 @@
 //! Who gets a thread for bcrypt, and when.
 //!
-//! bcrypt takes tens of milliseconds of a processor by intention, and as long again beside reads, which it
-//! lets go first (`password.rs`). Two lines wait for it, each with as many threads at most as
+//! bcrypt takes tens of milliseconds of a processor by intention, and two to three times as long beside
+//! reads, which it lets go first (`password.rs`). Two lines wait for it, each with as many threads at most as
 //! [`Hashing::new`] is told:
 //!
 //! | line | who |
