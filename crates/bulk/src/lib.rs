@@ -58,6 +58,8 @@ mod error;
 pub mod export;
 #[cfg(feature = "query")]
 pub mod flight;
+pub mod fuzz;
+pub mod handle;
 mod request;
 mod scan;
 mod select;

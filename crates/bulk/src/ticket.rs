@@ -1,9 +1,11 @@
-//! Tickets: what a client of Flight holds of a statement, and sends back to have rows.
+//! Tickets: what a client of Flight holds of a statement, and sends back to have rows. `ilion` itself gets
+//! them for a [`ScanCommand`].
 //!
 //! A ticket is the four bytes `ILT1` and JSON. It says all that is needed to answer it, so nothing has to be
 //! remembered of it, and it is as good after a restart. It grants nothing: whoever makes one up asks for no
 //! more than a statement could.
 
+use crate::handle::Prepared;
 use crate::{Select, Split};
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +23,7 @@ pub enum Asked {
     /// A statement of SQL.
     Sql(String),
     /// A statement with values for its parameters.
-    #[cfg(feature = "query")]
-    Bound(crate::flight::Prepared),
+    Bound(Prepared),
 }
 
 /// Rows that can be fetched.
@@ -36,6 +37,32 @@ pub struct Ticket {
     /// The only part of the ring that they come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+}
+
+/// A scan that is to be planned: the answer has a ticket for each split.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanCommand {
+    /// What is asked for.
+    pub select: Select,
+    /// Splits at most.
+    pub parts: u64,
+}
+
+impl ScanCommand {
+    /// As JSON.
+    pub fn to_json(&self) -> Vec<u8> {
+        // As of tickets.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// When the bytes are no such command.
+    pub fn of_json(bytes: &[u8]) -> serde_json::Result<ScanCommand> {
+        serde_json::from_slice(bytes)
+    }
 }
 
 /// Bytes that are no ticket.

@@ -2,12 +2,12 @@
 
 use super::log::{ReadLog, Words};
 use super::{
-    DoGetStream, MESSAGE_BYTES, PART_BYTES_MIN, PARTS, PARTS_MAX, Prepared, Reply, asked_of, info, status,
-    wire,
+    DoGetStream, MESSAGE_BYTES, PART_BYTES_MIN, PARTS, PARTS_MAX, Reply, asked_of, info, status, wire,
 };
+use crate::handle::Prepared;
 use crate::sql::{Query, Sql, TableName};
 use crate::stream::stream;
-use crate::ticket::{Asked, Ticket};
+use crate::ticket::{Asked, ScanCommand, Ticket};
 use crate::{Batches, BulkError, ScanRequest, Select, Split, Table, Tables};
 use arrow_array::RecordBatch;
 use arrow_flight::encode::FlightDataEncoderBuilder;
@@ -69,10 +69,10 @@ impl Caller {
     /// What a scan is, and where its rows are.
     pub(super) async fn info_of_scan(
         &self,
-        asked: wire::ScanCommand,
+        asked: ScanCommand,
         descriptor: FlightDescriptor,
     ) -> Reply<FlightInfo> {
-        let wire::ScanCommand { select, parts } = asked;
+        let ScanCommand { select, parts } = asked;
         let found = async {
             let (scan, table) = self.scan(select.clone(), None).await?;
             let (schema, now_s) = (scan.schema(), scan.command.now_s);

@@ -5,7 +5,7 @@
 //! | GetFlightInfo, statement | plans it, and hands out a ticket for each range of tokens |
 //! | DoGet, ticket | scans, and sends the batches as the client takes them |
 //! | catalogs, schemas, tables, keys, SqlInfo | `info.rs` |
-//! | prepared statements | the handle is the statement and its values (`handle.rs`): nothing is kept |
+//! | prepared statements | the handle is the statement and its values ([`crate::handle`]): nothing is kept |
 //! | command and action of [`wire`] | for `ilion export` and `ilion sql`, which plan on their side |
 //!
 //! Nothing is kept between calls. A client that goes away ends its stream, and with it the scan.
@@ -15,18 +15,17 @@
 //! to the [`LogOfCaller`], where the server puts one into the request.
 
 mod caller;
-mod handle;
 mod info;
 mod log;
 mod status;
 mod values;
 pub mod wire;
 
-pub use handle::Prepared;
 pub use log::{LogOfCaller, ReadLog};
 
+use crate::handle::Prepared;
 use crate::sql::{Sql, SqlLimits};
-use crate::ticket::{Asked, Ticket};
+use crate::ticket::{Asked, ScanCommand, Ticket};
 use crate::{BulkError, Split, Tables};
 use arrow_array::RecordBatch;
 use arrow_flight::error::FlightError;
@@ -242,7 +241,7 @@ impl FlightSqlService for FlightSql {
         request: Request<FlightDescriptor>,
     ) -> Reply<FlightInfo> {
         let any = command.into_any();
-        let Some(asked) = wire::ScanCommand::of_any(&any) else {
+        let Some(asked) = ScanCommand::of_any(&any) else {
             return Err(Status::unimplemented(format!("{} is not supported", any.type_url)));
         };
         let asked = asked.map_err(|error| Status::invalid_argument(error.to_string()));

@@ -3,7 +3,7 @@
 //! Arrow's decoder trusts the places of buffers and what compressed ones say of their length. So each message
 //! is looked at before it is decoded, and whatever the decoder takes amiss all the same ends this call alone.
 
-use super::Prepared;
+use crate::handle::Prepared;
 use crate::sql::values_of;
 use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;

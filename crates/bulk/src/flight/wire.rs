@@ -1,6 +1,7 @@
 //! What `ilion` says to itself over Flight, besides Flight SQL: a scan in words, and how far one is.
 
-use crate::{Batches, ScanCounts, Select};
+use crate::ticket::ScanCommand;
+use crate::{Batches, ScanCounts};
 use arrow_flight::sql::Any;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -10,26 +11,15 @@ pub const SCHEMA_ACTION: &str = "ilion.schema";
 /// The type of the command that asks for a scan.
 const SCAN_TYPE: &str = "ilion.scan";
 
-/// A scan that is to be planned: the answer has a ticket for each split.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScanCommand {
-    /// What is asked for.
-    pub select: Select,
-    /// Splits at most.
-    pub parts: u64,
-}
-
 impl ScanCommand {
     /// As the command of a descriptor.
     pub fn to_any(&self) -> Any {
-        let value = serde_json::to_vec(self).unwrap_or_default().into();
-        Any { type_url: SCAN_TYPE.to_owned(), value }
+        Any { type_url: SCAN_TYPE.to_owned(), value: self.to_json().into() }
     }
 
     /// The command in a descriptor, if it is such a one.
     pub(super) fn of_any(any: &Any) -> Option<serde_json::Result<ScanCommand>> {
-        (any.type_url == SCAN_TYPE).then(|| serde_json::from_slice(&any.value))
+        (any.type_url == SCAN_TYPE).then(|| ScanCommand::of_json(&any.value))
     }
 }
 

@@ -17,8 +17,9 @@ mod parameters;
 mod provider;
 mod uuids;
 
-pub use parameters::{Value, values_of};
+pub use parameters::values_of;
 
+use crate::handle::Value;
 use crate::sql::catalog::Keyspaces;
 use crate::sql::provider::CqlTable;
 use crate::{BulkError, Split, Table, Tables};

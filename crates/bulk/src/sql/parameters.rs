@@ -1,9 +1,9 @@
 //! Parameters of statements, and the values that are bound to them.
 //!
 //! `?` and `$1` both stand for a parameter; a statement has one kind. DataFusion knows the second, so the
-//! n-th `?` becomes `$n`. Values go through handles and tickets as JSON, so they are of few types: those that
-//! conditions compare with.
+//! n-th `?` becomes `$n`.
 
+use crate::handle::Value;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use datafusion::common::{ParamValues, plan_err};
@@ -12,34 +12,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use serde::{Deserialize, Serialize};
 
 /// Parameters of a statement at most.
 const PARAMETERS_MAX: usize = 400;
-
-/// The value of a parameter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Value {
-    /// No value.
-    Null,
-    /// True or false.
-    Boolean(bool),
-    /// An integer of any size.
-    Integer(i64),
-    /// The bits of a double.
-    Double(u64),
-    /// Text; that of a uuid, a decimal or an address, too.
-    Text(String),
-    /// Bytes.
-    Bytes(Vec<u8>),
-    /// Days since 1970.
-    Date(i32),
-    /// Nanoseconds since midnight.
-    Time(i64),
-    /// Milliseconds since 1970, UTC.
-    Timestamp(i64),
-}
 
 impl Value {
     /// The value of a row of an array.

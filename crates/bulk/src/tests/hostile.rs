@@ -3,10 +3,9 @@
 //! fails the test, in this thread or in one of those that scan.
 
 use super::parameters::{Client, command};
-use crate::flight::Prepared;
-use crate::flight::wire::ScanCommand;
-use crate::sql::{SqlLimits, Value};
-use crate::ticket::{Asked, TICKET_BYTES_MAX, Ticket};
+use crate::handle::{Prepared, Value};
+use crate::sql::SqlLimits;
+use crate::ticket::{Asked, ScanCommand, TICKET_BYTES_MAX, Ticket};
 use crate::{EmptyValues, Form, RowCut, ScanOptions, Select, Split};
 use arrow_array::{Int32Array, RecordBatch, StringArray};
 use arrow_flight::encode::FlightDataEncoderBuilder;

@@ -1,10 +1,9 @@
 //! What a log is told of the requests of Flight.
 
 use super::parameters::{Client, command, one, run};
-use crate::flight::wire::ScanCommand;
 use crate::flight::{LogOfCaller, ReadLog};
 use crate::sql::TableName;
-use crate::ticket::{Asked, Ticket};
+use crate::ticket::{Asked, ScanCommand, Ticket};
 use crate::{Select, Split};
 use arrow_flight::sql::{
     ActionCreatePreparedStatementRequest, CommandStatementQuery, ProstMessageExt, TicketStatementQuery,

@@ -1,15 +1,39 @@
 //! Handles of prepared statements. They are all that is kept of one, by the client.
 //!
 //! A handle is the text of the statement. With values it is the four bytes `ILP1` and JSON, so it is as good
-//! after a restart. It grants nothing: whoever makes one up asks for no more than a statement could.
+//! after a restart. It grants nothing: whoever makes one up asks for no more than a statement could. Values
+//! are of few types: those that conditions compare with.
 
-use crate::sql::Value;
 use serde::{Deserialize, Serialize};
 
 /// How a handle with values begins.
 const MAGIC: &[u8; 4] = b"ILP1";
 /// Bytes of a handle at most: a ticket has to hold what it says.
 const HANDLE_BYTES_MAX: usize = 512 << 10;
+
+/// The value of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// No value.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// An integer of any size.
+    Integer(i64),
+    /// The bits of a double.
+    Double(u64),
+    /// Text; that of a uuid, a decimal or an address, too.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Days since 1970.
+    Date(i32),
+    /// Nanoseconds since midnight.
+    Time(i64),
+    /// Milliseconds since 1970, UTC.
+    Timestamp(i64),
+}
 
 /// A statement and the values of its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
