@@ -64,9 +64,9 @@ advisories: $(VENV)/deny ## known faults of dependencies; fetches the list of Ru
 conformance: setup build ## the tests against a real Cassandra and real drivers
 	@$(MAKE) --no-print-directory conformance-suites
 
-# Without what they need, which .ci/suites has made.
+# Without what they need, which .ci/suites has made. They wait more than they compute: three at once keep two cores busy.
 conformance-suites:
-	$(IN_VENV) conformance/run -n 2 --dist loadfile
+	$(IN_VENV) conformance/run -n 3 --dist loadfile
 
 fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run
@@ -120,6 +120,7 @@ $(VENV)/deny: $(VENV)/complete
 jars: $(VENV)/complete
 	@command -v mvn >/dev/null || { echo "make: Maven (mvn) and a JDK 17 are needed for the real Cassandra" >&2; exit 1; }
 	for version in $(CASSANDRAS); do $(IN_VENV) conformance/cassandra --version $$version jars >/dev/null; done
+	$(IN_VENV) conformance/cassandra archive
 
 go-modules:
 	@if command -v go >/dev/null; then cd conformance/drivers/go && go mod download; \
