@@ -2,9 +2,10 @@
 //!
 //! A node hands out all that it has of keyspaces that nodes share ([`Intake::schema_mutations`]), deletions
 //! included. What comes from another node is merged ([`Intake::merge_schema`]):
-//! 1. What would be stored is loaded first, so that a schema that no start could load is not taken.
-//! 2. It is written, synced and flushed, as a change of this node's own is.
-//! 3. The keyspaces that it tells of are loaded anew. Columns that stay keep their ids.
+//! 1. What is stored already is left alone: nodes tell each other the same again and again.
+//! 2. What would be stored is loaded, so that a schema that no start could load is not taken.
+//! 3. It is written, synced and flushed, as a change of this node's own is.
+//! 4. The keyspaces that it tells of are loaded anew. Columns that stay keep their ids.
 //!
 //! The merge is by timestamps, so the order in which nodes hear of changes makes no difference.
 
@@ -17,7 +18,7 @@ use crate::schema::of_directory::schema_row;
 use crate::system::{self, SYSTEM_SCHEMA};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
-use model::{KeyspaceSchema, Mutation, PartitionUpdate, Schema, TableSchema};
+use model::{DecoratedKey, KeyspaceSchema, Mutation, PartitionUpdate, Schema, TableSchema};
 use partition::codec::tombstones_of_changes;
 use partition::{BoxedStream, Event, Fragment, ReadContext, merge};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +43,7 @@ impl Intake {
         let release = self.catalog.release();
         for name in system::schema_tables(release) {
             let table = system::table(release, SYSTEM_SCHEMA, name);
-            let stream = self.stored(&table)?;
+            let stream = self.stored(&table, PartitionSelection::Range(KeyRange::FULL))?;
             each_update(&table, stream, |update| {
                 let keyspace = keyspace_of(&update);
                 if !system::is_local(&keyspace) {
@@ -66,12 +67,12 @@ impl Intake {
         mutations.retain(|mutation| !mutation.updates.is_empty());
         let _turn = self.schema_turn.lock();
         let old = self.catalog.schema();
-        if mutations.is_empty() {
+        let Some(rows) = self.changed_rows(&mutations)? else {
             return Ok(MergedSchema { new: Arc::clone(&old), old });
-        }
+        };
         let told: BTreeSet<String> =
             mutations.iter().flat_map(|mutation| &mutation.updates).map(keyspace_of).collect();
-        let mut loaded = load::load(&self.merged_rows(&mutations, &told)?)?;
+        let mut loaded = load::load(&rows)?;
         let mut new = Schema::clone(&old);
         for name in &told {
             match loaded.keyspaces.remove(name) {
@@ -91,11 +92,15 @@ impl Intake {
         Ok(MergedSchema { old, new })
     }
 
-    /// All of a table, deletions included.
-    fn stored(&self, table: &Arc<TableSchema>) -> Result<BoxedStream, EngineError> {
+    /// All of some partitions of a table, deletions included.
+    fn stored(
+        &self,
+        table: &Arc<TableSchema>,
+        partitions: PartitionSelection,
+    ) -> Result<BoxedStream, EngineError> {
         let command = ReadCommand {
             table: Arc::clone(table),
-            partitions: PartitionSelection::Range(KeyRange::FULL),
+            partitions,
             clusterings: ClusteringFilter::all(),
             columns: ColumnSelection::all(table),
             row_filter: Vec::new(),
@@ -105,40 +110,53 @@ impl Intake {
         Ok(self.catalog.read(&command, &ReadContext::default())?)
     }
 
-    /// The live rows of some keyspaces, as they are with `mutations`.
-    fn merged_rows(&self, mutations: &[Mutation], of: &BTreeSet<String>) -> Result<SchemaRows, EngineError> {
+    /// The live rows of the keyspaces that `mutations` tell of, as they are with them; `None` where all that
+    /// these tell is stored.
+    fn changed_rows(&self, mutations: &[Mutation]) -> Result<Option<SchemaRows>, EngineError> {
         let (release, now_s) = (self.catalog.release(), self.catalog.now_s());
-        let mut rows = SchemaRows::new();
+        let updates = || mutations.iter().flat_map(|mutation| &mutation.updates);
+        let keys: BTreeSet<&DecoratedKey> = updates().map(|update| &update.key).collect();
+        let keys: Vec<DecoratedKey> = keys.into_iter().cloned().collect();
+        let (mut rows, mut is_changed) = (SchemaRows::new(), false);
         for name in system::schema_tables(release) {
             let table = system::table(release, SYSTEM_SCHEMA, name);
+            let stored = || self.stored(&table, PartitionSelection::Keys(keys.clone()));
             let told = Arc::new(Memtable::new(LogPosition::NONE, 0));
-            let updates = mutations.iter().flat_map(|mutation| &mutation.updates);
-            updates.filter(|update| update.table.id == table.id).for_each(|update| {
+            updates().filter(|update| update.table.id == table.id).for_each(|update| {
                 told.apply(update);
             });
-            let context = ReadContext::default();
-            let told = told.scan(&table, KeyRange::FULL, &ClusteringFilter::all(), &context);
-            let mut stream = merge(&table, [self.stored(&table)?, Box::new(told) as BoxedStream], false);
-            let out = rows.entry(name).or_default();
-            let mut fragment = Fragment::default();
-            loop {
-                match stream.next(&mut fragment)? {
-                    Event::Row => out.extend(
-                        schema_row(&table, &fragment.key, &fragment.row, now_s)
-                            .filter(|row| of.contains(&row.keyspace)),
-                    ),
-                    Event::End => break,
-                    _ => {}
-                }
-            }
+            let told = told.scan(&table, KeyRange::FULL, &ClusteringFilter::all(), &ReadContext::default());
+            let merged = collected(&table, merge(&table, [stored()?, Box::new(told) as BoxedStream], false))?;
+            is_changed = is_changed || !is_same(&merged, &collected(&table, stored()?)?);
+            let live = |update: &PartitionUpdate| -> Vec<_> {
+                update.rows.iter().filter_map(|row| schema_row(&table, &update.key, row, now_s)).collect()
+            };
+            rows.entry(name).or_default().extend(merged.iter().flat_map(live));
         }
-        Ok(rows)
+        Ok(is_changed.then_some(rows))
     }
+}
+
+/// Whether two tables hold the same, timestamps and deletions included.
+fn is_same(one: &[PartitionUpdate], other: &[PartitionUpdate]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| {
+            one.key == other.key
+                && one.deletion == other.deletion
+                && one.rows == other.rows
+                && one.range_tombstones == other.range_tombstones
+        })
 }
 
 /// The keyspace that a row of `system_schema` is of.
 fn keyspace_of(update: &PartitionUpdate) -> String {
     String::from_utf8_lossy(&update.key.key.0).into_owned()
+}
+
+fn collected(table: &Arc<TableSchema>, stream: BoxedStream) -> Result<Vec<PartitionUpdate>, EngineError> {
+    let mut out = Vec::new();
+    each_update(table, stream, |update| out.push(update))?;
+    Ok(out)
 }
 
 /// The partitions of a stream, one after the other.

@@ -54,6 +54,35 @@ fn nodes_that_exchange_their_schemas_agree_on_them_and_on_their_version() {
 }
 
 #[test]
+fn what_is_stored_already_is_not_written_again() {
+    let (here, there) = (MemoryFileSystem::new(), MemoryFileSystem::new());
+    let (a, b) = (open(&here, 1), open(&there, 2));
+    with_table(&a, 7, |builder| builder.regular("w", CqlType::Int));
+    with_table(&a, 7, |builder| builder.drop_column("w", 5));
+    let told = a.schema_mutations().unwrap();
+    let files = |engine: &Engine| -> Vec<_> {
+        let tables = engine.tables();
+        let of_schema = tables.iter().filter(|table| table.schema().keyspace == "system_schema");
+        of_schema.map(|table| (table.schema().name.clone(), table.view().sstables.len())).collect()
+    };
+    let first = b.merge_schema(told.clone()).unwrap();
+    let after_first = files(&b);
+    let again = b.merge_schema(told.clone()).unwrap();
+    assert!(Arc::ptr_eq(&again.old, &again.new) && Arc::ptr_eq(&first.new, &again.new));
+    assert_eq!(files(&b), after_first);
+    // A deletion that hides nothing is news, too.
+    let mut deletion = told;
+    for update in deletion.iter_mut().flat_map(|mutation| &mut mutation.updates) {
+        update.rows.clear();
+        update.deletion = model::Deletion { timestamp: 1, local_deletion_time: 1 };
+    }
+    let merged = b.merge_schema(deletion.clone()).unwrap();
+    assert!(!Arc::ptr_eq(&merged.old, &merged.new));
+    let merged = b.merge_schema(deletion).unwrap();
+    assert!(Arc::ptr_eq(&merged.old, &merged.new));
+}
+
+#[test]
 fn a_keyspace_that_another_node_dropped_goes() {
     let (here, there) = (MemoryFileSystem::new(), MemoryFileSystem::new());
     let (a, b) = (open(&here, 1), open(&there, 2));
