@@ -92,6 +92,12 @@ impl NodeTls {
         self.options.internode
     }
 
+    /// Whether this node goes on in plain text with one that it would speak TLS with, but that speaks none.
+    /// Only `optional: true` allows it; `dc` and `rack` alone do not.
+    pub fn falls_back(&self) -> bool {
+        self.options.options.optional == Some(true)
+    }
+
     /// Speaks TLS with a node that this one has connected to.
     ///
     /// # Errors
