@@ -237,10 +237,10 @@ def test_a_node_of_another_cluster_does_not_join(ring, tmp_path):
     other.kill()
 
 
-def between_nodes(made, trusted):
+def between_nodes(made, trusted, **more):
     """The options of TLS between nodes that show each other certificates. Cassandra and Ilion take the same."""
     return json.dumps({
-        "internode_encryption": "all", "keystore": str(made / "node.pem"), "truststore": str(trusted), "require_client_auth": True,
+        **more, "internode_encryption": "all", "keystore": str(made / "node.pem"), "truststore": str(trusted), "require_client_auth": True,
         "ssl_context_factory": {"class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory"},
     })
 
@@ -298,6 +298,60 @@ def test_nodes_speak_tls_and_messages_of_5_0_with_a_cassandra(request, tmp_path,
         assert "no TLS with another node" in (stranger.directory / "ilion.log").read_text()
     finally:
         for node in nodes:
+            node.kill()
+
+
+def test_a_ring_goes_to_tls_and_back_node_by_node(request, tmp_path, needs_ilion):
+    """With `optional` no step parts the nodes: each falls back where the other speaks no TLS."""
+    if request.config.getoption("--oracle") == "none":
+        pytest.skip("needs a real Cassandra")
+    made, seed = tmp_path / "made", free_address()
+    run([ilion_binary(), "tls", made])
+    plain = ["cluster_name: ring", "seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
+             f'parameters: [{{seeds: "{seed}"}}]}}]']
+    optional = between_nodes(made, made / "ca.crt", optional=True)
+    cassandra, ilion = Cassandra(tmp_path / "c", seed, settings=plain), None
+
+    def is_whole(k):
+        """Both have both write: each has connected to the other."""
+        until(lambda: list(states(ilion).values()) == ["UN"] * 2, "Ilion does not see two nodes")
+        until(lambda: sum(line.startswith("UN ") for line in cassandra.nodetool("status").splitlines()) == 2,
+              "the Cassandra does not see two nodes")
+        with contextlib.closing(wire(cassandra)) as peer, contextlib.closing(wire(ilion)) as own:
+            if k == 0:
+                change(peer, f"CREATE KEYSPACE app WITH replication = {REPLICATION % 2}", "CREATE TABLE app.t (k int PRIMARY KEY)")
+                until(lambda: versions(peer) == versions(own), "the schema is not one")
+            for n, one in enumerate((peer, own)):
+                # A Cassandra tries TLS three times, a second apart, before it falls back. A write may not wait for so long.
+                write = f"INSERT INTO app.t (k) VALUES ({k + n})"
+                until(lambda: one.query(write, consistency=ALL).kind != "error", f"{one.host} does not reach the other")
+                assert len(one.must("SELECT k FROM app.t", consistency=ALL).rows) == k + n + 1
+
+    def said(node):
+        """Since its last start, by a Cassandra."""
+        return (node.directory / ("ilion.log" if node is ilion else "system.log")).read_text()
+
+    try:
+        cassandra.start()
+        ilion = Member(tmp_path / "n1", free_address(), seed)
+        ilion.settings["server_encryption_options"] = optional
+        ilion.start()
+        is_whole(0)
+        assert "another node closed where TLS begins" in said(ilion)
+        cassandra.stop()
+        cassandra.settings = plain + [f"server_encryption_options: {optional}"]
+        cassandra.start()
+        is_whole(2)
+        for words in (f"{ilion.address}:7000-SMALL_MESSAGES-.* successfully connected, .*encryption = encrypted",
+                      f"{ilion.address}:7000.*-SMALL_MESSAGES-.* messaging connection established, .*encryption = encrypted"):
+            assert re.search(words, said(cassandra)), words
+        ilion.stop()
+        del ilion.settings["server_encryption_options"]
+        ilion.start()
+        is_whole(4)
+        assert "-SMALL_MESSAGES-[no-channel] is falling back to NO_SSL" in said(cassandra)
+    finally:
+        for node in filter(None, (ilion, cassandra)):
             node.kill()
 
 

@@ -197,18 +197,8 @@ impl EncryptionOptions {
         if let Some(class) = map.get("class_name").filter(|class| !class.is_null()) {
             self.factory = factory(&String::parse(class, OldUnit::None)?)?;
         }
-        // A map, or as other classes of the file have them, a list of maps.
-        let parameters: Vec<&Value> = match map.get("parameters") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Sequence(maps)) => maps.iter().collect(),
-            Some(map) => vec![map],
-        };
-        for (name, value) in parameters.into_iter().filter_map(Value::as_mapping).flatten() {
-            let name = scalar(name)?;
-            if value.is_null() {
-                continue;
-            }
-            let text = || String::parse(value, OldUnit::None).map_err(|reason| format!("{name}: {reason}"));
+        for (name, value) in parameters(value)? {
+            let text = || parameter(&name, value);
             match name.as_str() {
                 "private_key" => self.private_key = Some(text()?.into()),
                 "private_key_password" => self.private_key_password = Some(text()?.into()),
@@ -269,6 +259,23 @@ impl Setting for EncryptionOptions {
     fn print(&self) -> Option<String> {
         Some(format!("{{enabled: {}, optional: {}}}", self.enabled, self.optional.unwrap_or_default()))
     }
+}
+
+/// The parameters of a factory that have a value: a map, or as other classes of the file have them, a list of
+/// maps.
+pub(super) fn parameters(factory: &Value) -> Result<Vec<(String, &Value)>, String> {
+    let maps: Vec<&Value> = match factory.as_mapping().and_then(|factory| factory.get("parameters")) {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Sequence(maps)) => maps.iter().collect(),
+        Some(map) => vec![map],
+    };
+    let all = maps.into_iter().filter_map(Value::as_mapping).flatten();
+    all.filter(|(_, value)| !value.is_null()).map(|(name, value)| Ok((scalar(name)?, value))).collect()
+}
+
+/// A parameter that is a text.
+pub(super) fn parameter(name: &str, value: &Value) -> Result<String, String> {
+    String::parse(value, OldUnit::None).map_err(|reason| format!("{name}: {reason}"))
 }
 
 /// A list of words, or one text with commas between them.

@@ -5,13 +5,18 @@
 //!   too);
 //! - `outbound_keystore`, with its password: the key that is shown to nodes which this one connects to;
 //!   `keystore` if there is none;
+//! - `outbound_private_key`, with its password: the same as PEM, among the parameters of the PEM factory;
 //! - `legacy_ssl_storage_port_enabled`: refused, for only nodes of Cassandra 3 need it.
 
-use super::encryption::{EncryptionOptions, EncryptionPolicy, StoreFile};
+use super::encryption::{ContextFactory, parameter, parameters};
+use super::encryption::{EncryptionOptions, EncryptionPolicy, Secret, StoreFile};
 use super::units::OldUnit;
 use super::values::{Setting, scalar};
 use serde_norway::Value;
 use std::path::PathBuf;
+
+/// What the PEM factory knows of nodes alone.
+const OUTBOUND_PARAMETERS: [&str; 2] = ["outbound_private_key", "outbound_private_key_password"];
 
 /// With which nodes TLS is spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,8 +37,13 @@ pub enum InternodeEncryption {
 pub struct InternodeOptions {
     /// With which nodes TLS is spoken.
     pub internode: InternodeEncryption,
-    /// The key that is shown to nodes which this one connects to.
+    /// The key that is shown to nodes which this one connects to. Its path is empty where there is only a
+    /// password, that of `outbound_private_key`.
     pub outbound_keystore: Option<StoreFile>,
+    /// Parameters of the PEM factory: the same, key and chain.
+    pub outbound_private_key: Option<Secret>,
+    /// What opens either.
+    pub outbound_private_key_password: Option<Secret>,
     /// What nodes have in common with clients.
     pub options: EncryptionOptions,
 }
@@ -53,6 +63,26 @@ impl InternodeOptions {
         self.outbound_keystore.get_or_insert_with(empty)
     }
 
+    /// The key that is shown to nodes which this one connects to, in the place of the node's own; `None` if
+    /// that is the one.
+    pub fn outbound_key(&self) -> Option<EncryptionOptions> {
+        let is_pem = self.options.factory == ContextFactory::Pem;
+        let private_key = self.outbound_private_key.clone().filter(|_| is_pem);
+        if private_key.is_none() && self.outbound_keystore.is_none() {
+            return None;
+        }
+        let own = &self.options;
+        let no_file = || StoreFile { path: PathBuf::new(), password: None, password_file: None };
+        let mut keystore = self.outbound_keystore.clone().unwrap_or_else(no_file);
+        let mut private_key_password = self.outbound_private_key_password.clone().filter(|_| is_pem);
+        if private_key_password.is_none() && keystore.password.is_none() && keystore.password_file.is_none() {
+            private_key_password = own.private_key_password.clone().filter(|_| is_pem);
+            keystore.password = own.keystore.password.clone();
+            keystore.password_file = own.keystore.password_file.clone();
+        }
+        Some(EncryptionOptions { keystore, private_key, private_key_password, ..own.clone() })
+    }
+
     fn set(&mut self, name: &str, value: &Value) -> Result<(), String> {
         let text = || String::parse(value, OldUnit::None);
         let path = || PathBuf::parse(value, OldUnit::None);
@@ -61,6 +91,18 @@ impl InternodeOptions {
             "outbound_keystore" => self.outbound().path = path()?,
             "outbound_keystore_password" => self.outbound().password = Some(text()?.into()),
             "outbound_keystore_password_file" => self.outbound().password_file = Some(path()?),
+            "ssl_context_factory" => {
+                self.options.set(name, value)?;
+                self.options.unknown.retain(|name| !OUTBOUND_PARAMETERS.contains(&name.as_str()));
+                for (name, value) in parameters(value)? {
+                    let given = match name.as_str() {
+                        "outbound_private_key" => &mut self.outbound_private_key,
+                        "outbound_private_key_password" => &mut self.outbound_private_key_password,
+                        _ => continue,
+                    };
+                    *given = Some(parameter(&name, value)?.into());
+                }
+            }
             // Whether it is enabled, internode_encryption says.
             "enabled" => {
                 bool::parse(value, OldUnit::None)?;
@@ -96,7 +138,8 @@ impl InternodeOptions {
             let value = shown.iter().find(|(name, _)| *name == new).and_then(|(_, value)| value.clone());
             shown.push((old, value));
         }
-        let outbound = self.outbound_keystore.as_ref().map(|store| store.path.display().to_string());
+        let outbound = self.outbound_keystore.as_ref().filter(|store| has_file(store));
+        let outbound = outbound.map(|store| store.path.display().to_string());
         shown.extend([
             ("internode_encryption", Some(internode.to_owned())),
             ("legacy_ssl_storage_port", Some("false".to_owned())),
@@ -118,7 +161,9 @@ impl Setting for InternodeOptions {
                 found.set(&name, value).map_err(|reason| format!("{name}: {reason}"))?;
             }
         }
-        if found.outbound_keystore.as_ref().is_some_and(|store| store.path.as_os_str().is_empty()) {
+        let has_key =
+            found.outbound_private_key.is_some() || found.outbound_keystore.as_ref().is_none_or(has_file);
+        if !has_key {
             return Err("outbound_keystore_password: there is no outbound_keystore".to_owned());
         }
         found.options.enabled = found.internode != InternodeEncryption::None;
@@ -128,6 +173,11 @@ impl Setting for InternodeOptions {
     fn print(&self) -> Option<String> {
         self.options.print()
     }
+}
+
+/// Whether more than its password is given.
+fn has_file(store: &StoreFile) -> bool {
+    !store.path.as_os_str().is_empty()
 }
 
 fn internode(word: &str) -> Result<InternodeEncryption, String> {
@@ -161,6 +211,45 @@ mod tests {
         assert_eq!(found.outbound_keystore.unwrap().path, PathBuf::from("/o"));
         assert_eq!(found.options.require_client_auth, ClientAuth::Required);
         assert_eq!(found.options.unknown, ["other"]);
+    }
+
+    /// The key that is shown to nodes which this one connects to: its file, its PEM, and what opens it.
+    fn outbound(yaml: &str) -> Option<[Option<String>; 3]> {
+        let key = parse(yaml).unwrap().outbound_key()?;
+        let revealed = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.reveal().to_owned());
+        let password = revealed(&key.private_key_password).or(revealed(&key.keystore.password));
+        let file = Some(key.keystore.path.display().to_string()).filter(|path| !path.is_empty());
+        Some([file, revealed(&key.private_key), password])
+    }
+
+    #[test]
+    fn a_node_may_show_another_key_to_those_that_it_connects_to() {
+        let pem = |more: &str, parameters: &str| {
+            format!(
+                "{{{more} ssl_context_factory: {{class_name: PEMBasedSslContextFactory, parameters: {{{parameters}}}}}}}"
+            )
+        };
+        let some =
+            |words: [&str; 3]| Some(words.map(|word| Some(word.to_owned()).filter(|word| !word.is_empty())));
+        assert_eq!(outbound("{keystore: /k}"), None);
+        assert_eq!(outbound("{outbound_keystore: /o, outbound_keystore_password: y}"), some(["/o", "", "y"]));
+        assert_eq!(outbound("{outbound_keystore: /o, keystore_password: x}"), some(["/o", "", "x"]));
+        assert_eq!(outbound(&pem("", "private_key: own")), None);
+        assert_eq!(
+            outbound(&pem("", "private_key: own, private_key_password: x, outbound_private_key: other")),
+            some(["", "other", "x"])
+        );
+        let named = "private_key_password: x, outbound_private_key: other, outbound_private_key_password: z";
+        assert_eq!(outbound(&pem("outbound_keystore_password: y,", named)), some(["", "other", "z"]));
+        let unnamed = "private_key_password: x, outbound_private_key: other";
+        assert_eq!(outbound(&pem("outbound_keystore_password: y,", unnamed)), some(["", "other", "y"]));
+        assert_eq!(outbound(&pem("outbound_keystore: /o,", "private_key: own")), some(["/o", "", ""]));
+        // Only the PEM factory knows it.
+        let default = "{ssl_context_factory: {parameters: {outbound_private_key: other}}}";
+        assert_eq!(outbound(default), None);
+        let found = parse(&pem("", "outbound_private_key: abc, other: 1")).unwrap();
+        assert_eq!(found.options.unknown, ["other"]);
+        assert!(!format!("{found:?}").contains("abc"), "{found:?}");
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub fn reload(clients: Option<&Tls>, nodes: Option<&NodeTls>) -> Result<bool, Tl
 
 /// Reads files, and makes an acceptor of them.
 fn build(env: &Env, options: &EncryptionOptions, warnings: &mut Vec<String>) -> Result<Acceptor, TlsError> {
-    let (key, key_bytes) = key(env, options, warnings)?;
+    let (key, key_bytes) = key(env, &OWN_KEY, options, warnings)?;
     let (trusted, trusted_bytes) = match options.require_client_auth {
         crate::config::ClientAuth::No => (Vec::new(), Vec::new()),
         _ => {
@@ -160,32 +160,49 @@ fn build(env: &Env, options: &EncryptionOptions, warnings: &mut Vec<String>) -> 
     Acceptor::build(env, options, material, warnings)
 }
 
-/// The node's key, and the bytes that it was read from.
+/// How the options of a key are called.
+struct KeyNames {
+    keystore: &'static str,
+    password_file: &'static str,
+    private_key: &'static str,
+}
+
+/// The key that a node shows to those who connect to it, and unless it has another one, to those that it
+/// connects to.
+const OWN_KEY: KeyNames =
+    KeyNames { keystore: "keystore", password_file: "keystore_password_file", private_key: "private_key" };
+
+/// A key of the node, and the bytes that it was read from.
 fn key(
     env: &Env,
+    names: &KeyNames,
     options: &EncryptionOptions,
     warnings: &mut Vec<String>,
 ) -> Result<(Identity, Vec<u8>), TlsError> {
     let is_pem = options.factory == ContextFactory::Pem;
     let (option, (mut contents, bytes)) = match options.private_key.as_ref().filter(|_| is_pem) {
         Some(inline) => {
-            if env.fs.exists(&options.keystore.path).unwrap_or(false) {
+            let path = &options.keystore.path;
+            if !path.as_os_str().is_empty() && env.fs.exists(path).unwrap_or(false) {
+                let KeyNames { keystore, private_key, .. } = names;
                 return Err(TlsError::new(
-                    "private_key",
-                    "Configuration must specify value for either keystore or private_key, not both",
+                    private_key,
+                    format!(
+                        "Configuration must specify value for either {keystore} or {private_key}, not both"
+                    ),
                 ));
             }
             let password = options.private_key_password.clone();
             let password = match password {
                 Some(password) => Some(password),
-                None => password_of(env, "keystore_password_file", &options.keystore)?,
+                None => password_of(env, names.password_file, &options.keystore)?,
             };
             let bytes = inline.reveal().as_bytes().to_vec();
-            ("private_key", (parse("private_key", &bytes, password.as_ref())?, bytes))
+            (names.private_key, (parse(names.private_key, &bytes, password.as_ref())?, bytes))
         }
         None => {
             let given = options.private_key_password.as_ref().filter(|_| is_pem);
-            ("keystore", store(env, ("keystore", "keystore_password_file"), &options.keystore, given)?)
+            (names.keystore, store(env, (names.keystore, names.password_file), &options.keystore, given)?)
         }
     };
     if contents.identities.len() > 1 {

@@ -1,13 +1,14 @@
 //! TLS between nodes, as `server_encryption_options` asks for it.
 //!
 //! 1. A node that connects speaks TLS where `internode_encryption` says so of the other one. It shows its
-//!    own certificate, and takes only those that somebody in the trust store has signed.
+//!    certificate (`outbound_keystore` or `outbound_private_key`, else that of `keystore` or `private_key`),
+//!    and takes only those that somebody in the trust store has signed.
 //! 2. A node that is connected to sees by the first byte whether TLS is spoken ([`is_tls`]).
 //! 3. [`NodeTls::reload`] is as that of clients: new connections use what has changed and fits together.
 
 use super::context::{self, Acceptor, WallClock};
-use super::{Contents, Tls, TlsError, build, key, trust};
-use crate::config::{EncryptionOptions, EncryptionPolicy, InternodeEncryption, InternodeOptions, Settings};
+use super::{Contents, KeyNames, OWN_KEY, Tls, TlsError, build, key, trust};
+use crate::config::{EncryptionPolicy, InternodeEncryption, InternodeOptions, Settings};
 use arc_swap::ArcSwap;
 use env::Env;
 use ring::digest;
@@ -23,6 +24,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 const NODES: &str = "server_encryption_options";
+/// The key that a node shows to those that it connects to.
+const OUTBOUND_KEY: KeyNames = KeyNames {
+    keystore: "outbound_keystore",
+    password_file: "outbound_keystore_password_file",
+    private_key: "outbound_private_key",
+};
 /// The first byte of a TLS connection: a record of a handshake. One without TLS begins with 0xCA.
 const HANDSHAKE: u8 = 0x16;
 
@@ -92,6 +99,12 @@ impl NodeTls {
         self.options.internode
     }
 
+    /// Whether this node goes on in plain text with one that it would speak TLS with, but that speaks none.
+    /// Only `optional: true` allows it; `dc` and `rack` alone do not.
+    pub fn falls_back(&self) -> bool {
+        self.options.options.optional == Some(true)
+    }
+
     /// Speaks TLS with a node that this one has connected to.
     ///
     /// # Errors
@@ -145,22 +158,26 @@ fn make(env: &Env, options: &InternodeOptions, warnings: &mut Vec<String>) -> Re
     let acceptor = build(env, &options.options, warnings).map_err(of_nodes)?;
     let connector = match options.internode {
         InternodeEncryption::None => None,
-        _ => Some(connector(env, options).map_err(of_nodes)?),
+        _ => Some(connector(env, options, warnings).map_err(of_nodes)?),
     };
     Ok(Made { acceptor, connector })
 }
 
-fn connector(env: &Env, options: &InternodeOptions) -> Result<Connector, TlsError> {
-    let own = match &options.outbound_keystore {
-        Some(outbound) => EncryptionOptions { keystore: outbound.clone(), ..options.options.clone() },
-        None => options.options.clone(),
+fn connector(
+    env: &Env,
+    options: &InternodeOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Connector, TlsError> {
+    let outbound = options.outbound_key();
+    let (names, shown) = match &outbound {
+        Some(outbound) => (&OUTBOUND_KEY, outbound),
+        None => (&OWN_KEY, &options.options),
     };
-    // What there is to warn of was said when the other side was made.
-    let (key, key_bytes) =
-        key(env, &own, &mut Vec::new()).map_err(|error| match &options.outbound_keystore {
-            Some(_) if error.option == "keystore" => TlsError { option: "outbound_keystore", ..error },
-            _ => error,
-        })?;
+    let mut of_key = Vec::new();
+    let (key, key_bytes) = key(env, names, shown, &mut of_key)?;
+    if outbound.is_some() {
+        warnings.append(&mut of_key);
+    }
     let (trusted, trusted_bytes) = trust(env, &options.options)?;
     let roots = Arc::new(context::roots(Contents::into_trusted(trusted))?);
     let suites = context::cipher_suites(&options.options, &mut |_, _| ())?;
@@ -178,7 +195,7 @@ fn connector(env: &Env, options: &InternodeOptions) -> Result<Connector, TlsErro
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_client_auth_cert(key.chain, key.key)
-            .map_err(|error| TlsError::new("keystore", format!("its key cannot be used: {error}")))?;
+            .map_err(|error| TlsError::new(names.keystore, format!("its key cannot be used: {error}")))?;
     // Every connection shows its certificate.
     config.resumption = Resumption::disabled();
     let origin =

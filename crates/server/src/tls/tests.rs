@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::config::{ClientAuth, InternodeEncryption, InternodeOptions, Millis};
-use rustls::pki_types::{ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
 
 const NODE: &[u8] = include_bytes!("../../../keystore/testdata/node.pem");
 const NODE_AES: &[u8] = include_bytes!("../../../keystore/testdata/node-aes.pem");
@@ -360,6 +361,76 @@ fn what_nodes_cannot_use_is_named_as_theirs() {
         nodes.options.optional = Some(false);
     });
     assert!(none.unwrap().is_none());
+}
+
+/// A key that is named for connections to other nodes, as PEM in the configuration.
+fn outbound(nodes: &mut InternodeOptions, key: &[u8]) {
+    nodes.options.factory = ContextFactory::Pem;
+    nodes.outbound_private_key = Some(String::from_utf8(key.to_vec()).unwrap().into());
+}
+
+/// The certificates that two nodes show each other: who connects, and who is connected to.
+fn shown(connecting: &NodeTls, listening: &NodeTls) -> [CertificateDer<'static>; 2] {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind((IpAddr::from(HERE), 0)).await.unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let (here, there) = tokio::join!(connecting.connect(tcp, HERE.into()), listening.accept(accepted));
+        let (here, there) = (here.unwrap(), there.unwrap());
+        let first = |shown: Option<&[CertificateDer<'static>]>| shown.unwrap()[0].clone();
+        [first(there.get_ref().1.peer_certificates()), first(here.get_ref().1.peer_certificates())]
+    })
+}
+
+#[test]
+fn a_node_that_connects_shows_the_key_that_is_named_for_it() {
+    let own_of = |pem: &[u8]| keystore::read(pem, None).unwrap().identities.remove(0).chain.remove(0);
+    let (node, other) = (own_of(NODE), own_of(CLIENT));
+    let asking = node_tls(|nodes| nodes.options.require_client_auth = ClientAuth::Required);
+    let asking = asking.unwrap().unwrap();
+    let (env, settings) = world(|_| ());
+    env.fs.write("/other.pem".as_ref(), CLIENT).unwrap();
+    let file = node_tls_in((env, settings), |nodes| {
+        nodes.options.require_client_auth = ClientAuth::Required;
+        let other = StoreFile { path: "/other.pem".into(), password: None, password_file: None };
+        nodes.outbound_keystore = Some(other);
+    });
+    let inline = node_tls(|nodes| {
+        nodes.options.require_client_auth = ClientAuth::Required;
+        outbound(nodes, CLIENT);
+    });
+    assert_eq!(shown(&asking, &asking), [node.clone(), node.clone()]);
+    for named in [file, inline] {
+        let named = named.unwrap().unwrap();
+        assert_eq!(shown(&named, &asking), [other.clone(), node.clone()]);
+        assert_eq!(shown(&asking, &named), [node.clone(), node.clone()], "it shows its own to others");
+    }
+}
+
+#[test]
+fn a_key_for_connections_to_other_nodes_is_named_where_it_is_of_no_use() {
+    let error = |change: fn(&mut InternodeOptions)| {
+        let error = node_tls(|nodes| {
+            outbound(nodes, NODE_AES);
+            change(nodes);
+        });
+        error.expect_err("it is of no use").to_string()
+    };
+    let missing = error(|_| ());
+    assert!(missing.starts_with("server_encryption_options: outbound_private_key: "), "{missing}");
+    let wrong = error(|nodes| nodes.outbound_private_key_password = Some("wrong".to_owned().into()));
+    assert!(wrong.starts_with("server_encryption_options: outbound_private_key: "), "{wrong}");
+    let both = error(|nodes| {
+        let file = StoreFile { path: "/node.pem".into(), password: None, password_file: None };
+        nodes.outbound_keystore = Some(file);
+    });
+    assert!(both.contains("either outbound_keystore or outbound_private_key, not both"), "{both}");
+    let right = node_tls(|nodes| {
+        outbound(nodes, NODE_AES);
+        nodes.outbound_private_key_password = Some("secret1".to_owned().into());
+    });
+    assert!(right.unwrap().is_some());
 }
 
 #[test]

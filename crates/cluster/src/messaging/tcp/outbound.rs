@@ -3,7 +3,8 @@
 //! 1. Messages wait in a [`Queue`]. The first one starts a task, which stays with the peer. While the task
 //!    has nothing to do, threads that send may write small messages themselves ([`super::shortcut`]).
 //! 2. The task connects and shakes hands. Where that fails it waits, each time longer, and tries again as
-//!    long as messages wait.
+//!    long as messages wait. Every attempt is as the configuration says, but for the one after an attempt
+//!    whose failure lets it do without encryption ([`super::stream::Links::falls_back`]).
 //! 3. It writes what waits, as many messages at a time as make a good piece. Small ones share frames, a large
 //!    one is framed piece by piece.
 //! 4. A message is written once. If the connection breaks meanwhile, what became of the message is not known.
@@ -19,7 +20,7 @@ use super::super::transport::{Loss, SendError};
 use super::Shared;
 use super::queue::{Entry, Queue};
 use super::shortcut::{Shortcut, gather};
-use super::stream::Link;
+use super::stream::{Attempt, Link};
 use crate::endpoint::Endpoint;
 use env::sync::Mutex;
 use std::io;
@@ -40,6 +41,8 @@ const KEPT_BYTES_MAX: usize = 512 << 10;
 enum OutboundError {
     #[error(transparent)]
     Io(#[from] io::Error),
+    #[error("no encryption: {0}")]
+    NotWrapped(io::Error),
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
     #[error("no connection in time")]
@@ -206,11 +209,20 @@ impl Outbound {
 
     async fn run(self: Arc<Self>, shared: Arc<Shared>) {
         let mut retry = Retry::new(&shared);
+        let mut attempt = Attempt::Configured;
         while self.has_messages().await {
             let broken = tokio::select! {
                 biased;
                 () = self.interrupted.notified() => None,
-                error = self.live(&shared, &mut retry) => Some(error),
+                error = self.live(&shared, &mut retry, attempt) => Some(error),
+            };
+            attempt = match (attempt, &broken) {
+                (Attempt::Configured, Some(OutboundError::NotWrapped(error)))
+                    if shared.links.falls_back(self.to, error) =>
+                {
+                    Attempt::Unencrypted
+                }
+                _ => Attempt::Configured,
             };
             self.state.lock().shortcut = None;
             self.is_connected.store(false, Ordering::Relaxed);
@@ -245,10 +257,10 @@ impl Outbound {
     }
 
     /// A connection from its beginning to its end.
-    async fn live(&self, shared: &Arc<Shared>, retry: &mut Retry) -> OutboundError {
+    async fn live(&self, shared: &Arc<Shared>, retry: &mut Retry, attempt: Attempt) -> OutboundError {
         self.counters.connection_attempts.add(1);
         let framing = shared.links.framing(self.to);
-        let opened = self.open(shared, framing);
+        let opened = self.open(shared, framing, attempt);
         let (stream, version) = match shared.env.tasks.timeout(shared.options.connect_timeout, opened).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(error)) => return error,
@@ -314,7 +326,12 @@ impl Outbound {
     }
 
     /// Connects and shakes hands: the stream, and the version of its messages.
-    async fn open(&self, shared: &Shared, framing: Framing) -> Result<(Link, u32), OutboundError> {
+    async fn open(
+        &self,
+        shared: &Shared,
+        framing: Framing,
+        attempt: Attempt,
+    ) -> Result<(Link, u32), OutboundError> {
         let address = self.to.socket();
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         if let Some(source) = shared.options.connect_from {
@@ -323,7 +340,8 @@ impl Outbound {
         let tcp = socket.connect(address).await?;
         tcp.set_nodelay(true)?;
         super::keep_alive(&tcp, &shared.options);
-        let mut stream = shared.links.connected(tcp, self.to).await?;
+        let wrapped = shared.links.connected(tcp, self.to, attempt).await;
+        let mut stream = wrapped.map_err(OutboundError::NotWrapped)?;
         let versions = shared.options.versions;
         let mut initiate = Vec::new();
         Initiate { kind: self.kind, framing, versions, from: shared.options.me }.encode(&mut initiate);

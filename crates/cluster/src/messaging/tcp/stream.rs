@@ -54,10 +54,23 @@ impl AsyncWrite for Link {
 /// A connection to come.
 pub type Wrapping<'a> = Pin<Box<dyn Future<Output = io::Result<Link>> + Send + 'a>>;
 
+/// How a connection is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// As the configuration says.
+    Configured,
+    /// Without encryption, although the configuration asks for it ([`Links::falls_back`]).
+    Unencrypted,
+}
+
 /// What is decided for each connection: its encryption, and the framing of its messages.
 pub trait Links: Send + Sync {
     /// Wraps a connection that this node opened.
-    fn connected(&self, tcp: TcpStream, to: Endpoint) -> Wrapping<'_>;
+    fn connected(&self, tcp: TcpStream, to: Endpoint, attempt: Attempt) -> Wrapping<'_>;
+
+    /// Whether the attempt after a [`Attempt::Configured`] one that ended with `error` is
+    /// [`Attempt::Unencrypted`].
+    fn falls_back(&self, to: Endpoint, error: &io::Error) -> bool;
 
     /// Wraps a connection that another node opened. Who it is, is not known yet.
     fn accepted(&self, tcp: TcpStream) -> Wrapping<'_>;

@@ -1,11 +1,13 @@
 #![allow(clippy::disallowed_methods, reason = "connections are those of the machine")]
 
+mod fallback;
+
 use super::super::frame::{Framing, LargeFrames};
 use super::super::handshake::{Accept, Initiate, VERSION_40, VERSION_50};
 use super::super::messenger::{CallError, Messenger, MessengerOptions, Request};
 use super::super::transport::Loss;
 use super::super::verb::Verb;
-use super::stream::{Link, Wrapping};
+use super::stream::{Attempt, Link, Wrapping};
 use super::*;
 use bytes::Bytes;
 use std::sync::Mutex;
@@ -33,8 +35,12 @@ fn free_address() -> Endpoint {
 struct PlainLinks(Framing);
 
 impl Links for PlainLinks {
-    fn connected(&self, tcp: TcpStream, _: Endpoint) -> Wrapping<'_> {
+    fn connected(&self, tcp: TcpStream, _: Endpoint, _: Attempt) -> Wrapping<'_> {
         self.accepted(tcp)
+    }
+
+    fn falls_back(&self, _: Endpoint, _: &io::Error) -> bool {
+        false
     }
 
     fn accepted(&self, tcp: TcpStream) -> Wrapping<'_> {
@@ -47,11 +53,15 @@ impl Links for PlainLinks {
 }
 
 fn transport(framing: Framing, change: impl FnOnce(&mut TcpOptions)) -> Arc<TcpTransport> {
+    transport_over(Arc::new(PlainLinks(framing)), change)
+}
+
+fn transport_over(links: Arc<dyn Links>, change: impl FnOnce(&mut TcpOptions)) -> Arc<TcpTransport> {
     let mut options = TcpOptions::new(free_address());
     options.retry_min = Duration::from_millis(1);
     options.retry_max = Duration::from_millis(10);
     change(&mut options);
-    Arc::new(TcpTransport::new(Env::real(), options, Arc::new(PlainLinks(framing)), Handle::current()))
+    Arc::new(TcpTransport::new(Env::real(), options, links, Handle::current()))
 }
 
 /// A node that answers reads with what they ask for.
@@ -105,7 +115,11 @@ struct Listening {
 }
 
 fn listening(change: impl FnOnce(&mut TcpOptions)) -> Listening {
-    let transport = transport(Framing::Crc, change);
+    listening_over(Arc::new(PlainLinks(Framing::Crc)), change)
+}
+
+fn listening_over(links: Arc<dyn Links>, change: impl FnOnce(&mut TcpOptions)) -> Listening {
+    let transport = transport_over(links, change);
     let (got_sender, got) = mpsc::unbounded_channel();
     let (lost_sender, lost) = mpsc::unbounded_channel();
     let notes = Arc::new(Notes { got: Mutex::new(Some(got_sender)), lost: Mutex::new(Some(lost_sender)) });
