@@ -63,6 +63,9 @@ impl Text {
     /// Appends it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.encoded_len() as u16).to_be_bytes());
+        if is_plain(self.0.as_bytes()) {
+            return out.extend_from_slice(self.0.as_bytes());
+        }
         for c in self.0.chars() {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
@@ -98,7 +101,15 @@ impl fmt::Display for Text {
     }
 }
 
+/// Whether each byte is a character, in either encoding. Nearly all that gossip carries is.
+fn is_plain(bytes: &[u8]) -> bool {
+    bytes.is_ascii() && !bytes.contains(&0)
+}
+
 fn encoded_len(text: &str) -> usize {
+    if is_plain(text.as_bytes()) {
+        return text.len();
+    }
     text.chars()
         .map(|c| match c {
             '\u{1}'..='\u{7f}' => 1,
@@ -119,6 +130,9 @@ fn encode_unit(unit: u16, out: &mut Vec<u8>) {
 }
 
 fn decode_text(bytes: &[u8]) -> Option<String> {
+    if is_plain(bytes) {
+        return String::from_utf8(bytes.to_vec()).ok();
+    }
     let mut units = Vec::with_capacity(bytes.len());
     let mut rest = bytes.iter().map(|byte| u16::from(*byte));
     while let Some(first) = rest.next() {

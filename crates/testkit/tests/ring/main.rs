@@ -13,7 +13,7 @@ mod tables;
 use life::{Left, Plan, live, rows_max};
 
 /// Seeds of an ordinary run.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 400;
 /// A run ends after so many seeds that fail.
 const FAILURES_MAX: usize = 10;
 
