@@ -2,7 +2,7 @@
 //!
 //! A node hands out all that it has of keyspaces that nodes share ([`Intake::schema_mutations`]), deletions
 //! included. What comes from another node is merged ([`Intake::merge_schema`]):
-//! 1. What is stored already is left alone: nodes tell each other the same again and again.
+//! 1. What is stored and in force is left alone: nodes tell each other the same again and again.
 //! 2. What would be stored is loaded, so that a schema that no start could load is not taken.
 //! 3. It is written, synced and flushed, as a change of this node's own is.
 //! 4. The keyspaces that it tells of are loaded anew. Columns that stay keep their ids.
@@ -67,9 +67,7 @@ impl Intake {
         mutations.retain(|mutation| !mutation.updates.is_empty());
         let _turn = self.schema_turn.lock();
         let old = self.catalog.schema();
-        let Some(rows) = self.changed_rows(&mutations)? else {
-            return Ok(MergedSchema { new: Arc::clone(&old), old });
-        };
+        let (rows, is_news) = self.rows_with(&mutations)?;
         let told: BTreeSet<String> =
             mutations.iter().flat_map(|mutation| &mutation.updates).map(keyspace_of).collect();
         let mut loaded = load::load(&rows)?;
@@ -86,6 +84,10 @@ impl Intake {
             }
         }
         let new = system::completed(new, release);
+        // What is stored need not be in force: a change may have failed between the two.
+        if !is_news && told.iter().all(|name| new.keyspace(name) == old.keyspace(name)) {
+            return Ok(MergedSchema { new: Arc::clone(&old), old });
+        }
         self.writing.apply_durably(&mutations)?;
         let awaits_flush = self.writing.flush_change(&mutations);
         let new = self.publish(&old, new, awaits_flush)?;
@@ -110,14 +112,14 @@ impl Intake {
         Ok(self.catalog.read(&command, &ReadContext::default())?)
     }
 
-    /// The live rows of the keyspaces that `mutations` tell of, as they are with them; `None` where all that
-    /// these tell is stored.
-    fn changed_rows(&self, mutations: &[Mutation]) -> Result<Option<SchemaRows>, EngineError> {
+    /// The live rows of the keyspaces that `mutations` tell of, as they are with them, and whether these tell
+    /// anything that is not stored.
+    fn rows_with(&self, mutations: &[Mutation]) -> Result<(SchemaRows, bool), EngineError> {
         let (release, now_s) = (self.catalog.release(), self.catalog.now_s());
         let updates = || mutations.iter().flat_map(|mutation| &mutation.updates);
         let keys: BTreeSet<&DecoratedKey> = updates().map(|update| &update.key).collect();
         let keys: Vec<DecoratedKey> = keys.into_iter().cloned().collect();
-        let (mut rows, mut is_changed) = (SchemaRows::new(), false);
+        let (mut rows, mut is_news) = (SchemaRows::new(), false);
         for name in system::schema_tables(release) {
             let table = system::table(release, SYSTEM_SCHEMA, name);
             let stored = || self.stored(&table, PartitionSelection::Keys(keys.clone()));
@@ -127,13 +129,13 @@ impl Intake {
             });
             let told = told.scan(&table, KeyRange::FULL, &ClusteringFilter::all(), &ReadContext::default());
             let merged = collected(&table, merge(&table, [stored()?, Box::new(told) as BoxedStream], false))?;
-            is_changed = is_changed || !is_same(&merged, &collected(&table, stored()?)?);
+            is_news = is_news || !is_same(&merged, &collected(&table, stored()?)?);
             let live = |update: &PartitionUpdate| -> Vec<_> {
                 update.rows.iter().filter_map(|row| schema_row(&table, &update.key, row, now_s)).collect()
             };
             rows.entry(name).or_default().extend(merged.iter().flat_map(live));
         }
-        Ok(is_changed.then_some(rows))
+        Ok((rows, is_news))
     }
 }
 
