@@ -52,7 +52,7 @@ pub struct ScanCommand {
 impl ScanCommand {
     /// As JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        // As of tickets.
+        // It cannot fail, as for tickets.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
