@@ -28,7 +28,7 @@ use crate::descriptor::{Component, Descriptor};
 use crate::error::file_name;
 use crate::header_check::check_header;
 use crate::header_table::table_of_header;
-use crate::index::{Entry, Hints, Index, Walk};
+use crate::index::{Entry, Hints, Index, RowIndex, Walk};
 use crate::key_filter::{FilterCheck, KeyFilter};
 use crate::minima::Minima;
 use crate::outline::Outline;
@@ -348,6 +348,23 @@ impl SsTable {
             return Ok(Some(entry));
         }
         self.index.find(key, self.filter.as_ref(), layout, data)
+    }
+
+    /// The index of a partition's rows in Blocks.db, for who has the partition's place from the index; `None`
+    /// where the partition is not there, or its place is another.
+    pub(crate) fn adopted_rows(
+        &self,
+        key: &DecoratedKey,
+        position: u64,
+        layout: &Layout,
+        context: &ReadContext,
+    ) -> Result<Option<RowIndex>, ReadError> {
+        let Some(adopted) = self.adopted.get() else { return Ok(None) };
+        let entry = adopted.find(key, &self.pages, context)?;
+        match entry.filter(|entry| entry.position() == position) {
+            Some(mut entry) => entry.take_rows(layout),
+            None => Ok(None),
+        }
     }
 
     /// Touches the pages of the index that a read of the position `bound` in a partition touches. For a row,

@@ -3,7 +3,8 @@
 //! For partitions with an index of their rows, a page of the index whose checksum was verified says what the
 //! head of the partition says: key, deletion and where the first row is. So a read of some rows begins at
 //! these rows. It does not read the page of the head, unless there are static rows, which lie behind the
-//! head.
+//! head. A scan reads each head, as it needs the keys. The index of rows that it takes is that of Blocks.db
+//! where the partition is described there.
 
 use super::{Partitions, SsTableStream, State, Walker};
 use crate::index::RowIndex;
@@ -52,10 +53,18 @@ impl SsTableStream {
         if let Some(aside) = &mut self.aside {
             aside.partition_end = end;
         }
+        let mut is_proven = self.is_proven;
+        if rows.is_some()
+            && let Some(key) = self.last_key()
+            && let Some(adopted) = self.sstable.adopted_rows(key, start, &self.layout, self.data.context())?
+        {
+            rows = Some(adopted);
+            is_proven = self.sstable.data.crc_checks.are_all_due();
+        }
         if rows.as_mut().is_some_and(|rows| !rows.fits_header(first_at.saturating_sub(start))) {
             return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
         }
-        let (may_delete, is_proven) = (self.sstable.may_have_tombstones(), self.is_proven);
+        let may_delete = self.sstable.may_have_tombstones();
         if let Some(rows) = rows.as_mut().filter(|_| is_proven) {
             rows.believe(may_delete);
         }

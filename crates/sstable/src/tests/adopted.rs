@@ -188,6 +188,35 @@ fn a_row_of_a_large_partition_costs_what_it_costs_in_an_own_file() {
 }
 
 #[test]
+fn a_row_of_each_partition_of_a_scan_costs_what_it_costs_in_an_own_file() {
+    for (version, reversed) in VERSIONS.into_iter().flat_map(|version| [(version, false), (version, true)]) {
+        let (table, numbered) = numbered(2_000, 500);
+        let mut partitions: Vec<Partition> =
+            (1..4).map(|i| Partition { key: key(i), ..numbered[0].clone() }).collect();
+        partitions.sort_by(|a, b| a.key.cmp(&b.key));
+        let fs = memory();
+        let options = options(&partitions, Some(CompressionParams::lz4()), 64 * KIB);
+        write_version(&fs, &table, &partitions, options, version).unwrap();
+        forget_proof(fs.as_ref(), version);
+        let sstable = open_behind(&fs, version, &Arc::new(Kept::default()));
+        let chunks = || {
+            let (filter, context) = (names([1_234], reversed), ReadContext::default());
+            let scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context);
+            let found = collect(scan.unwrap().as_mut(), &table, reversed).unwrap();
+            let rows: usize = found.iter().map(|partition| partition.items.len()).sum();
+            assert_eq!((found.len(), rows), (3, 3));
+            let cost = context.cost.snapshot();
+            cost.chunk_hits + cost.chunk_misses
+        };
+        let by_index = chunks();
+        assert_eq!(adopt(&fs, &sstable, Adoption::default()), 3);
+        let by_blocks = chunks();
+        // The partition's head, the row in at most two chunks, and the partition's end.
+        assert!(by_blocks <= 3 * 4 && by_blocks < by_index, "{version}: {by_blocks} of {by_index}");
+    }
+}
+
+#[test]
 fn a_column_between_long_values_costs_its_own_chunks() {
     for version in VERSIONS {
         let table = wide_table(30);
