@@ -18,7 +18,13 @@
 //! Formats follow Cassandra 4.0 to 5.0 (`org.apache.cassandra.net`, `org.apache.cassandra.gms`).
 #![cfg_attr(
     not(test),
-    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::large_futures
+    )
 )]
 
 pub mod endpoint;

@@ -14,7 +14,13 @@
 //! - `cas`: IF conditions, one at a time for each partition; `paxos`: where several replicas decide.
 #![cfg_attr(
     not(test),
-    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::large_futures
+    )
 )]
 
 mod batchlog;

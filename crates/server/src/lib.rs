@@ -25,6 +25,7 @@
 //! - `allocator`: where memory comes from; `slices`: how threads share processors; `metrics`, `histogram`:
 //!   what is counted; `reads`: those worth remembering; `running`: requests that wait; `timeouts`: how long
 //!   they may; `tls`: keys, certificates and what clients prove with theirs; `sample`: data to try reads on.
+#![cfg_attr(not(test), deny(clippy::large_futures))]
 
 pub mod admin;
 pub mod allocator;

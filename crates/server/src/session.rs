@@ -50,7 +50,7 @@ use model::{DecoratedKey, TableSchema};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::trace::{TraceSession, during, within};
+use coordinator::trace::{TraceSession, during};
 use coordinator::{Coordinator, READER_THREAD, ReadObserver, ReaderWait};
 use cql::bind::UuidSource;
 use env::Env;
@@ -344,12 +344,8 @@ fn proceed(mut exchange: Exchange, request: Request, is_long: bool) -> Option<Ha
     let outcome = match progress {
         Ok(Progress::Waits(work)) => {
             return Some(Box::pin(async move {
-                let running = Arc::clone(&exchange.sessions.node.running);
                 let describe = exchange.describe(kind, exchange.text.clone());
-                let outcome = match trace {
-                    None => running.watch(describe, work.run(&mut exchange)).await,
-                    Some(trace) => running.watch(describe, within(trace, work.run(&mut exchange))).await,
-                };
+                let outcome = work.watched(&mut exchange, describe).await;
                 end(&mut exchange, kind, outcome);
             }));
         }

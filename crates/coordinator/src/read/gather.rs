@@ -83,7 +83,7 @@ impl Coordinator {
                     write,
                     contentions,
                 };
-                round.settle().await.map_err(|error| match error {
+                Box::pin(round.settle()).await.map_err(|error| match error {
                     CoordinatorError::CasTimeout { block_for, .. }
                     | CoordinatorError::WriteTimeout { block_for, .. } => {
                         CoordinatorError::of_read(serial, 0, block_for, 0, ReplicaError::TimedOut)

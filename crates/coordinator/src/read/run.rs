@@ -228,8 +228,9 @@ impl Coordinator {
                 Wanted::Page(asked) => {
                     let (request, legs) = *asked;
                     let is_whole = request.is_whole();
+                    // Room for other nodes' answers is made when they are asked.
                     let page = match self.settled(&request, &legs, deadline).await {
-                        Ok(()) => self.gather(request, &legs, limits, deadline).await,
+                        Ok(()) => Box::pin(self.gather(request, &legs, limits, deadline)).await,
                         Err(error) => Err(error),
                     };
                     let cut = page.as_ref().ok().and_then(Page::cut).filter(|_| is_whole);
@@ -305,7 +306,8 @@ impl Coordinator {
             Err(error) => return Err(error),
         }
         let work = Collecting { request: request.clone(), take };
-        self.read_once(work, request.consistency, deadline, observer).await.1
+        // Most find all in place, and have no room for this.
+        Box::pin(self.read_once(work, request.consistency, deadline, observer)).await.1
     }
 }
 

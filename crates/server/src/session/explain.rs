@@ -40,7 +40,7 @@ pub(super) async fn run(
         ));
     }
     if analyze {
-        let analysis = select::analyze(exchange, statement, select, &options).await?;
+        let analysis = Box::pin(select::analyze(exchange, statement, select, &options)).await?;
         trace(exchange, Some(&analysis.recorder));
         exchange.note(|| format!("Cost: {}", reads::cost_text(&analysis.cost)));
         steps.extend(analyzed(&command, &analysis, exchange.waits));

@@ -78,10 +78,7 @@ pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
         return;
     };
     let outcome = match progress {
-        Ok(Progress::Waits(work)) => match exchange.trace_session() {
-            None => running.watch(&describe, work.run(&mut exchange)).await,
-            Some(trace) => running.watch(&describe, trace::within(trace, work.run(&mut exchange))).await,
-        },
+        Ok(Progress::Waits(work)) => work.watched(&mut exchange, &describe).await,
         Ok(Progress::Over(answer)) => Ok(answer),
         Ok(Progress::IsLong(_)) => Err(error::internal("a long statement was moved twice")),
         Err(error) => Err(error),

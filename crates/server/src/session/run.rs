@@ -1,7 +1,9 @@
 //! What becomes of a statement and its values, whether it came as text or was prepared.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use coordinator::trace::within;
 use cql::ast;
 use cql::bind::BoundValues;
 use cql::plan::{Bound, BoundBatch, BoundExplain, BoundWrite, CasPlan};
@@ -12,6 +14,7 @@ use protocol::response::{Response, ResultBody};
 use super::options::Options;
 use super::statements::Statement;
 use super::{Answer, Exchange, Progress, describe, error, explain, principal, schema, select, write};
+use crate::running::RunningRequest;
 
 /// What a result says about its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +43,39 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Does it.
-    pub(super) async fn run(self, exchange: &mut Exchange) -> Result<Answer, ErrorResponse> {
+    /// Does it, listed as what `describe` says from when it waits first.
+    pub(super) async fn watched(
+        self,
+        exchange: &mut Exchange,
+        describe: impl Fn() -> RunningRequest,
+    ) -> Result<Answer, ErrorResponse> {
+        let (running, trace) = (Arc::clone(&exchange.sessions.node.running), exchange.trace_session());
+        // What takes it by value would make room for it several times.
+        let work = pin!(self.run(exchange));
+        match trace {
+            None => running.watch(describe, work).await,
+            Some(trace) => running.watch(describe, within(trace, work)).await,
+        }
+    }
+
+    /// A future is as long as the longest of what it may wait for, and is copied when it is made. So only
+    /// what most writes are made of stands in it; the rest has a box of its own.
+    async fn run(self, exchange: &mut Exchange) -> Result<Answer, ErrorResponse> {
         match self {
-            Work::Read(read) => select::on_reader(exchange, *read).await,
+            Work::Write(bound, options) => write::single(exchange, &bound, &options).await,
+            Work::Read(read) => Box::pin(select::on_reader(exchange, *read)).await,
             Work::Explain(statement, bound, options) => {
-                explain::run(exchange, &statement, *bound, options).await
+                Box::pin(explain::run(exchange, &statement, *bound, options)).await
             }
-            Work::Write(bound, options) => write::single(exchange, *bound, &options).await,
-            Work::Batch(bound, options) => write::batch(exchange, *bound, &options).await,
-            Work::Conditional(plan, options) => write::conditional(exchange, *plan, &options).await,
-            Work::Truncate(table) => write::truncate(exchange, table).await,
-            Work::Schema(tree, keyspace) => schema::change(exchange, &tree, keyspace.as_deref()).await,
-            Work::Role(tree, keyspace) => principal::about_roles(exchange, &tree, keyspace.as_deref()).await,
+            Work::Batch(bound, options) => Box::pin(write::batch(exchange, *bound, &options)).await,
+            Work::Conditional(plan, options) => Box::pin(write::conditional(exchange, *plan, &options)).await,
+            Work::Truncate(table) => Box::pin(write::truncate(exchange, table)).await,
+            Work::Schema(tree, keyspace) => {
+                Box::pin(schema::change(exchange, &tree, keyspace.as_deref())).await
+            }
+            Work::Role(tree, keyspace) => {
+                Box::pin(principal::about_roles(exchange, &tree, keyspace.as_deref())).await
+            }
         }
     }
 }

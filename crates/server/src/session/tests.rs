@@ -15,6 +15,7 @@ mod restarts;
 mod rewriting;
 mod roles;
 mod secrets;
+mod sizes;
 mod tablestats;
 mod timeouts;
 mod waits;

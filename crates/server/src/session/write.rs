@@ -26,10 +26,10 @@ use crate::timeouts::TimeoutKind;
 /// An unconditional write of one table.
 pub(super) async fn single(
     exchange: &mut Exchange,
-    write: BoundWrite,
+    write: &BoundWrite,
     options: &Options,
 ) -> Result<Answer, ErrorResponse> {
-    let rows = read_before(exchange, &write, options).await?;
+    let rows = read_before(exchange, write, options).await?;
     let mutations = substantial(write.mutations(&rows).map_err(error::of_cql)?);
     exchange.note(|| format!("Writing {} mutations to {}", mutations.len(), write.table.name));
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
