@@ -8,11 +8,11 @@ use crate::handle::Prepared;
 use crate::sql::{Query, Sql, TableName};
 use crate::stream::stream;
 use crate::ticket::{Asked, ScanCommand, Ticket};
-use crate::{Batches, BulkError, ScanRequest, Select, Split, Table, Tables};
+use crate::{Batches, BulkError, Loss, ScanRequest, Select, Split, Table, Tables, losses};
 use arrow_array::RecordBatch;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
-use arrow_flight::{FlightDescriptor, FlightInfo};
+use arrow_flight::{FlightData, FlightDescriptor, FlightInfo};
 use arrow_schema::SchemaRef;
 use env::Env;
 use env::sync::Mutex;
@@ -133,17 +133,14 @@ impl Caller {
                 let (request, table) = self.scan(select, Some(now_s)).await?;
                 let split = split.unwrap_or(Split::FULL);
                 let schema = request.schema();
-                let progress = Arc::new(Mutex::new(wire::Progress::default()));
-                let told = Arc::clone(&progress);
-                let tell = move |batches: &dyn Batches| *told.lock() = wire::Progress::of(batches);
+                let told = Arc::new(Mutex::new(Told::default()));
+                let tell = {
+                    let told = Arc::clone(&told);
+                    move |batches: &dyn Batches| told.lock().hear(batches)
+                };
                 let batches = stream(self.env.tasks.clone(), table, &request, split, tell);
                 let batches = encoded(schema, batches.map_err(status::of_bulk));
-                // What was counted so far goes along with each message.
-                let told = batches.map_ok(move |mut data| {
-                    data.app_metadata = progress.lock().to_bytes();
-                    data
-                });
-                Ok((Box::pin(told), vec![read]))
+                Ok((along(batches, told), vec![read]))
             }
         }
     }
@@ -173,6 +170,48 @@ async fn waiting<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(status::of_bulk),
         Err(error) => Err(Status::internal(error.to_string())),
+/// What a scan has told so far.
+#[derive(Default)]
+struct Told {
+    progress: wire::Progress,
+    /// Losses that were not sent yet, and how many it has told in all.
+    losses: Vec<Loss>,
+    losses_told: usize,
+}
+
+impl Told {
+    fn hear(&mut self, batches: &dyn Batches) {
+        self.progress = wire::Progress::of(batches);
+        let all = batches.losses();
+        self.losses.extend_from_slice(all.get(self.losses_told..).unwrap_or_default());
+        self.losses_told = all.len();
+    }
+
+    /// Messages of the losses that were not sent yet.
+    fn take_losses(&mut self) -> Vec<Result<FlightData, Status>> {
+        let messages = losses::messages(std::mem::take(&mut self.losses));
+        messages.into_iter().map(|message| Ok(FlightData::new().with_app_metadata(message))).collect()
+    }
+}
+
+/// The messages of a scan, with what it has told: what was counted so far goes along with each, and losses
+/// come in front of the batch behind which they were met.
+fn along(batches: DoGetStream, told: Arc<Mutex<Told>>) -> DoGetStream {
+    let at_end = Arc::clone(&told);
+    let batches = batches.map(move |data| {
+        let mut told = told.lock();
+        let data = data.map(|mut data| {
+            data.app_metadata = told.progress.to_bytes();
+            data
+        });
+        let mut messages = told.take_losses();
+        messages.push(data);
+        futures::stream::iter(messages)
+    });
+    let rest = futures::stream::once(async move { futures::stream::iter(at_end.lock().take_losses()) });
+    Box::pin(batches.chain(rest).flatten())
+}
+
     }
 }
 
