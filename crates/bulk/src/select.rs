@@ -59,6 +59,16 @@ impl Select {
         Select { keyspace: keyspace.to_owned(), table: table.to_owned(), ..Select::default() }
     }
 
+    /// How many rows a table has, and nothing else of it.
+    pub fn count(keyspace: &str, table: &str) -> Select {
+        Select { columns: Some(Vec::new()), ..Select::of(keyspace, table) }
+    }
+
+    /// Whether that is what is asked for.
+    pub fn is_count(&self) -> bool {
+        *self == Select::count(&self.keyspace, &self.table)
+    }
+
     /// The SELECT of CQL that answers the same rows, for people. Write times and deletions, which may be
     /// asked for, too, are not in it, nor what becomes of damage.
     pub fn to_cql(&self, schema: &Schema) -> String {

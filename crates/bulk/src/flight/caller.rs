@@ -73,21 +73,28 @@ impl Caller {
         descriptor: FlightDescriptor,
     ) -> Reply<FlightInfo> {
         let ScanCommand { select, parts } = asked;
+        let words = || Words::of_scan(&select, &self.tables().schema());
         let found = async {
             let (scan, table) = self.scan(select.clone(), None).await?;
-            let (schema, now_s) = (scan.schema(), scan.command.now_s);
+            let (schema, now_s, counts) = (scan.schema(), scan.command.now_s, select.is_count());
             let found = waiting(move || {
                 let parts = parts.clamp(1, PARTS_MAX).min(table.data_bytes()? / PART_BYTES_MIN + 1);
-                Ok((table.splits(&scan, parts)?, table.known_rows()?))
+                let known_rows = if counts { table.known_rows()? } else { None };
+                Ok((table.splits(&scan, parts)?, known_rows))
             });
             let (splits, known_rows) = found.await?;
             let splits = splits.into_iter().map(Some).collect();
             let ticket = |split| Ticket { asked: Asked::Scan(select.clone()), now_s, split };
             let mut answer = info(&schema, descriptor, splits, ticket)?;
             answer.get_mut().app_metadata = wire::TableFacts { known_rows }.to_bytes();
+            // Whoever has the answer by now fetches no rows.
+            if let (Some(log), Some(_)) = (&self.log, known_rows) {
+                let read = TableName { keyspace: select.keyspace.clone(), table: select.table.clone() };
+                log.read(&ticket(None), &words().statement, &[read]);
+            }
             Ok(answer)
         };
-        self.told(|| Words::of_scan(&select, &self.tables().schema()), found.await)
+        self.told(words, found.await)
     }
 
     /// The request that words ask for, and its table.
@@ -163,13 +170,6 @@ impl Caller {
     }
 }
 
-/// Does work that may wait for a disk.
-async fn waiting<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BulkError> + Send + 'static,
-) -> Result<T, Status> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(status::of_bulk),
-        Err(error) => Err(Status::internal(error.to_string())),
 /// What a scan has told so far.
 #[derive(Default)]
 struct Told {
@@ -212,6 +212,13 @@ fn along(batches: DoGetStream, told: Arc<Mutex<Told>>) -> DoGetStream {
     Box::pin(batches.chain(rest).flatten())
 }
 
+/// Does work that may wait for a disk.
+async fn waiting<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BulkError> + Send + 'static,
+) -> Result<T, Status> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(status::of_bulk),
+        Err(error) => Err(Status::internal(error.to_string())),
     }
 }
 

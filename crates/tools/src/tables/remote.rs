@@ -221,7 +221,7 @@ impl Table for RemoteTable {
     }
 
     fn known_rows(&self) -> Result<Option<u64>, BulkError> {
-        let all = self.node.plan(&Select::of(&self.definition.keyspace, &self.definition.name), 1)?;
+        let all = self.node.plan(&Select::count(&self.definition.keyspace, &self.definition.name), 1)?;
         Ok(TableFacts::of_bytes(&all.app_metadata).known_rows)
     }
 
