@@ -27,11 +27,12 @@ def damage(node, places):
     return path
 
 
-@pytest.fixture
-def damaged(needs_ilion, tmp_path):
+@pytest.fixture(params=["big", "bti"])
+def damaged(needs_ilion, request, tmp_path):
     """A node with a damaged SSTable, newer writes in memory, and the rows that CQL would answer without the damage."""
     drawn = random.Random(7)
-    node = Ilion(tmp_path / "node")
+    node = Ilion(tmp_path / "node", settings={"storage_compatibility_mode": "NONE",
+                                              "sstable": json.dumps({"selected_format": request.param})})
     truth = {}
     with node:
         wire = Wire(node.address, node.port)
