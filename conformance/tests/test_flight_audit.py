@@ -137,6 +137,9 @@ def test_tools_are_told_as_the_select_of_what_they_scan(guarded, tmp_path):
     assert short(told.take(1)[0])[4] == "SELECT v, k FROM fl.open WHERE v > 'a' AND token(k) > -7 AND token(k) <= 9223372036854775807"
     run([node.binary, "sql", *admin, "SELECT k FROM fl.open WHERE k IN (1, 2)"])
     assert short(told.take(1)[0])[:4] == ("SELECT", None, "fl", "open")
+    # What the node knows without a scan is no less a read.
+    assert "4000" in run([node.binary, "sql", *admin, "SELECT count(*) FROM fl.open"])
+    assert short(told.take(1)[0]) == ("SELECT", None, "fl", "open", "SELECT count(*) FROM fl.open")
     told.none_more()
     done = subprocess.run([node.binary, "export", "fl.nosuch", *admin, "--out", tmp_path / "no"], capture_output=True, timeout=60)
     assert done.returncode != 0

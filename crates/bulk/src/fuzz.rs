@@ -2,6 +2,7 @@
 //! the bytes, and what is sound is the same after it was written and read again.
 
 use crate::handle::Prepared;
+use crate::losses::{self, Losses};
 use crate::ticket::{Asked, ScanCommand, Ticket};
 use crate::{Select, Split};
 use env::Env;
@@ -35,8 +36,15 @@ pub fn fuzz_ticket(bytes: &[u8]) {
     }
 }
 
-/// The command by which `ilion` asks for a scan.
+/// The command by which `ilion` asks for a scan, or what a node tells it of losses.
 pub fn fuzz_scan_command(bytes: &[u8]) {
+    let mut losses = Losses::default();
+    if losses.read(bytes).is_ok() {
+        let mut again = Losses::default();
+        let messages = losses::messages(losses.all().to_vec());
+        assert!(messages.iter().all(|message| again.read(message).is_ok()));
+        assert_eq!(again.all(), losses.all());
+    }
     if let Ok(command) = ScanCommand::of_json(bytes) {
         plan(&command.select, None);
     }

@@ -42,8 +42,9 @@
 //! rows that are live. Nothing is left out of them by its age.
 //!
 //! **Errors** may come late, and travel in the iterator: what was yielded before stays good, the split is
-//! not whole, and the iterator is over. A damaged SSTable is named with file and offset. A source that
-//! salvages ([`Source::salvaging`]) goes on behind damage, and tells what it left out ([`Batches::losses`]).
+//! not whole, and the iterator is over. A damaged SSTable is named with file and offset. A scan that is
+//! asked to ([`ScanRequest::salvages`]) goes on behind damage, and tells what it left out
+//! ([`Batches::losses`]).
 //!
 //! **A scan that nobody wants** any more ([`ScanRequest::cancel`]) ends between two rows, or where it waits.
 #![cfg_attr(
@@ -60,6 +61,7 @@ pub mod export;
 pub mod flight;
 pub mod fuzz;
 pub mod handle;
+pub mod losses;
 mod request;
 mod scan;
 mod select;

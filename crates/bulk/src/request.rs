@@ -68,6 +68,8 @@ pub struct ScanRequest {
     pub columns: Vec<Arc<ColumnDef>>,
     /// Their form.
     pub options: ScanOptions,
+    /// Whether scans go on behind damaged data ([`crate::Loss`]).
+    pub salvages: bool,
     /// The words that it was made of, for who sends it on.
     pub words: Option<Arc<Select>>,
     /// Ends scans of it when its rows are not wanted any more.
@@ -159,10 +161,17 @@ impl ScanRequest {
             command: Arc::new(command),
             columns,
             options,
+            salvages: false,
             words: None,
             cancel: Cancel::default(),
             pace: None,
         })
+    }
+
+    /// The same, of which scans go on behind damaged data, and tell what they left out.
+    #[must_use]
+    pub fn salvaging(self) -> ScanRequest {
+        ScanRequest { salvages: true, ..self }
     }
 
     /// The same of partitions with tokens greater than `after` and not greater than `through`.

@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Damages that one scan goes on behind, at most: where there are more the error stands.
-const LOSSES_MAX: usize = 10_000;
+pub const LOSSES_MAX: usize = 10_000;
 /// Rows of a batch, at most: enough that what is done once for a batch does not count, and few enough that
 /// the columns of a narrow table stay in the processor's caches.
 pub const BATCH_ROWS_MAX: usize = 8_192;
@@ -140,7 +140,6 @@ impl Scan {
         request: &ScanRequest,
         steps: Result<Vec<(ReadCommand, Part)>, BulkError>,
         context: ReadContext,
-        salvages: bool,
     ) -> Scan {
         let command = Arc::clone(&request.command);
         let rows_wanted = command.limits.rows.min(context.rows_wanted);
@@ -158,7 +157,7 @@ impl Scan {
             steps: steps.into_iter().map(step).collect(),
             refusal,
             live_before: 0,
-            salvaging: salvages.then(Salvaging::default),
+            salvaging: request.salvages.then(Salvaging::default),
             held,
             command,
             context: ReadContext { rows_wanted, ..context },
@@ -311,9 +310,10 @@ impl Scan {
         };
         self.rows = None;
         let place = std::mem::take(&mut *salvaging.place.lock());
-        let step = self.steps.pop_front().filter(|_| salvaging.losses.len() < LOSSES_MAX);
-        let Some((left, losses)) = step.and_then(|step| salvage::behind(&step, &place, found, &self.context))
-        else {
+        let step = self.steps.pop_front();
+        let behind = step.and_then(|step| salvage::behind(&step, &place, found, &self.context));
+        let has_room = |losses: &[Loss]| salvaging.losses.len() + losses.len() <= LOSSES_MAX;
+        let Some((left, losses)) = behind.filter(|(_, losses)| has_room(losses)) else {
             return Err(error);
         };
         left.into_iter().rev().for_each(|step| self.steps.push_front(step));

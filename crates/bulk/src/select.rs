@@ -34,6 +34,9 @@ pub struct Select {
     /// The form of the columns.
     #[serde(default)]
     pub options: ScanOptions,
+    /// Whether the scan goes on behind damaged data. A node that does not know of it refuses the words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub salvage: bool,
 }
 
 /// Uuids of functions in conditions.
@@ -56,8 +59,18 @@ impl Select {
         Select { keyspace: keyspace.to_owned(), table: table.to_owned(), ..Select::default() }
     }
 
+    /// How many rows a table has, and nothing else of it.
+    pub fn count(keyspace: &str, table: &str) -> Select {
+        Select { columns: Some(Vec::new()), ..Select::of(keyspace, table) }
+    }
+
+    /// Whether that is what is asked for.
+    pub fn is_count(&self) -> bool {
+        *self == Select::count(&self.keyspace, &self.table)
+    }
+
     /// The SELECT of CQL that answers the same rows, for people. Write times and deletions, which may be
-    /// asked for, too, are not in it.
+    /// asked for, too, are not in it, nor what becomes of damage.
     pub fn to_cql(&self, schema: &Schema) -> String {
         let name = |name: &str| Identifier::quoted(name).to_cql();
         let names = |names: &mut dyn Iterator<Item = &str>| names.map(name).collect::<Vec<_>>().join(", ");
@@ -125,6 +138,6 @@ impl Select {
             Some((after, through)) => request.within(after, through),
             None => request,
         };
-        Ok(ScanRequest { words: Some(Arc::new(self.clone())), ..request })
+        Ok(ScanRequest { words: Some(Arc::new(self.clone())), salvages: self.salvage, ..request })
     }
 }

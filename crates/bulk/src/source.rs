@@ -21,13 +21,12 @@ const MARKS_PER_PIECE: u64 = 4;
 pub struct Source {
     held: HeldTable,
     table: Arc<TableSchema>,
-    salvages: bool,
 }
 
 impl Source {
     /// A table of a running node.
     pub fn of_node(held: HeldTable) -> Source {
-        Source { table: held.schema(), held, salvages: false }
+        Source { table: held.schema(), held }
     }
 
     /// SSTables that no node has open, of a table of this definition.
@@ -44,14 +43,7 @@ impl Source {
         };
         let sstables = descriptors.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
         let held = HeldTable::of_sstables(Arc::clone(table), sstables)?;
-        Ok(Source { held, table: Arc::clone(table), salvages: false })
-    }
-
-    /// The same, of which scans go on behind damaged data. Only for SSTables that no node has open: what is
-    /// in memory is not read around damage.
-    #[must_use]
-    pub fn salvaging(self) -> Source {
-        Source { salvages: true, ..self }
+        Ok(Source { held, table: Arc::clone(table) })
     }
 
     /// The definition of the table.
@@ -153,11 +145,15 @@ impl Source {
         Ok(cuts)
     }
 
-    /// The partitions that scans make rows of, as they read them.
+    /// The partitions that scans make rows of, as they read them; `salvages` as in the request.
     #[cfg(test)]
-    pub(crate) fn partitions(&self, command: &model::command::ReadCommand) -> partition::BoxedStream {
+    pub(crate) fn partitions(
+        &self,
+        command: &model::command::ReadCommand,
+        salvages: bool,
+    ) -> partition::BoxedStream {
         let stream = self.held.read(command, &context()).unwrap();
-        if self.salvages { crate::scan::noted(stream) } else { stream }
+        if salvages { crate::scan::noted(stream) } else { stream }
     }
 
     /// Scans what a request asks for of a split. Nothing is read before the first batch is asked for.
@@ -169,7 +165,7 @@ impl Source {
     pub fn scan_with(&self, request: &ScanRequest, split: &Split, ctx: ReadContext) -> Scan {
         let deadline = ctx.deadline.or_else(|| Some(self.while_wanted(request, &ctx.cost)));
         let ctx = ReadContext { fill_cache: false, fill_index_cache: false, deadline, ..ctx };
-        Scan::new(self.held.clone(), request, split.steps(&request.command), ctx, self.salvages)
+        Scan::new(self.held.clone(), request, split.steps(&request.command), ctx)
     }
 }
 

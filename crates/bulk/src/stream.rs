@@ -18,7 +18,7 @@ const WAITING: usize = 1;
 /// The batches of a scan, which begins on a thread of its own when the first of them is asked for. The thread
 /// goes on only as its batches are taken. It ends when the stream is dropped, also while it waits for the
 /// limit of bytes a second. It gives way to threads that clients of CQL wait for. `tell` is told how far the
-/// scan is, behind each batch that was made.
+/// scan is, behind each batch that was made, before it can be taken, and once more at the end.
 pub fn stream(
     tasks: Tasks,
     table: Arc<dyn Table>,
@@ -44,6 +44,7 @@ pub fn stream(
                     return;
                 }
             }
+            tell(batches.as_ref());
             // Who has heard that it is over does not find it among those that run.
             drop(batches);
             let _ = send.blocking_send(None);

@@ -12,7 +12,7 @@
 //! 2. Each split is written under a temporary name, synced, and given its name. Then the manifest says so.
 //! 3. An export that finds a manifest goes on with it, if that is of the same table, request and source.
 //!    What the manifest does not call whole is written again. So a file under a final name is always whole.
-//! 4. Of a source that salvages, each file's losses stand in the manifest.
+//! 4. Where damage is left out, each file's losses stand in the manifest.
 //! 5. With a limit the splits are written one after the other, until there are enough rows.
 //!
 //! One process at a time works in a directory.

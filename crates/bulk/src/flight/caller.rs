@@ -8,11 +8,11 @@ use crate::handle::Prepared;
 use crate::sql::{Query, Sql, TableName};
 use crate::stream::stream;
 use crate::ticket::{Asked, ScanCommand, Ticket};
-use crate::{Batches, BulkError, ScanRequest, Select, Split, Table, Tables};
+use crate::{Batches, BulkError, Loss, ScanRequest, Select, Split, Table, Tables, losses};
 use arrow_array::RecordBatch;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
-use arrow_flight::{FlightDescriptor, FlightInfo};
+use arrow_flight::{FlightData, FlightDescriptor, FlightInfo};
 use arrow_schema::SchemaRef;
 use env::Env;
 use env::sync::Mutex;
@@ -73,21 +73,28 @@ impl Caller {
         descriptor: FlightDescriptor,
     ) -> Reply<FlightInfo> {
         let ScanCommand { select, parts } = asked;
+        let words = || Words::of_scan(&select, &self.tables().schema());
         let found = async {
             let (scan, table) = self.scan(select.clone(), None).await?;
-            let (schema, now_s) = (scan.schema(), scan.command.now_s);
+            let (schema, now_s, counts) = (scan.schema(), scan.command.now_s, select.is_count());
             let found = waiting(move || {
                 let parts = parts.clamp(1, PARTS_MAX).min(table.data_bytes()? / PART_BYTES_MIN + 1);
-                Ok((table.splits(&scan, parts)?, table.known_rows()?))
+                let known_rows = if counts { table.known_rows()? } else { None };
+                Ok((table.splits(&scan, parts)?, known_rows))
             });
             let (splits, known_rows) = found.await?;
             let splits = splits.into_iter().map(Some).collect();
             let ticket = |split| Ticket { asked: Asked::Scan(select.clone()), now_s, split };
             let mut answer = info(&schema, descriptor, splits, ticket)?;
             answer.get_mut().app_metadata = wire::TableFacts { known_rows }.to_bytes();
+            // Whoever has the answer by now fetches no rows.
+            if let (Some(log), Some(_)) = (&self.log, known_rows) {
+                let read = TableName { keyspace: select.keyspace.clone(), table: select.table.clone() };
+                log.read(&ticket(None), &words().statement, &[read]);
+            }
             Ok(answer)
         };
-        self.told(|| Words::of_scan(&select, &self.tables().schema()), found.await)
+        self.told(words, found.await)
     }
 
     /// The request that words ask for, and its table.
@@ -133,17 +140,14 @@ impl Caller {
                 let (request, table) = self.scan(select, Some(now_s)).await?;
                 let split = split.unwrap_or(Split::FULL);
                 let schema = request.schema();
-                let progress = Arc::new(Mutex::new(wire::Progress::default()));
-                let told = Arc::clone(&progress);
-                let tell = move |batches: &dyn Batches| *told.lock() = wire::Progress::of(batches);
+                let told = Arc::new(Mutex::new(Told::default()));
+                let tell = {
+                    let told = Arc::clone(&told);
+                    move |batches: &dyn Batches| told.lock().hear(batches)
+                };
                 let batches = stream(self.env.tasks.clone(), table, &request, split, tell);
                 let batches = encoded(schema, batches.map_err(status::of_bulk));
-                // What was counted so far goes along with each message.
-                let told = batches.map_ok(move |mut data| {
-                    data.app_metadata = progress.lock().to_bytes();
-                    data
-                });
-                Ok((Box::pin(told), vec![read]))
+                Ok((along(batches, told), vec![read]))
             }
         }
     }
@@ -164,6 +168,48 @@ impl Caller {
         });
         Ok((encoded(schema, batches), tables))
     }
+}
+
+/// What a scan has told so far.
+#[derive(Default)]
+struct Told {
+    progress: wire::Progress,
+    /// Losses that were not sent yet, and how many it has told in all.
+    losses: Vec<Loss>,
+    losses_told: usize,
+}
+
+impl Told {
+    fn hear(&mut self, batches: &dyn Batches) {
+        self.progress = wire::Progress::of(batches);
+        let all = batches.losses();
+        self.losses.extend_from_slice(all.get(self.losses_told..).unwrap_or_default());
+        self.losses_told = all.len();
+    }
+
+    /// Messages of the losses that were not sent yet.
+    fn take_losses(&mut self) -> Vec<Result<FlightData, Status>> {
+        let messages = losses::messages(std::mem::take(&mut self.losses));
+        messages.into_iter().map(|message| Ok(FlightData::new().with_app_metadata(message))).collect()
+    }
+}
+
+/// The messages of a scan, with what it has told: what was counted so far goes along with each, and losses
+/// come in front of the batch behind which they were met.
+fn along(batches: DoGetStream, told: Arc<Mutex<Told>>) -> DoGetStream {
+    let at_end = Arc::clone(&told);
+    let batches = batches.map(move |data| {
+        let mut told = told.lock();
+        let data = data.map(|mut data| {
+            data.app_metadata = told.progress.to_bytes();
+            data
+        });
+        let mut messages = told.take_losses();
+        messages.push(data);
+        futures::stream::iter(messages)
+    });
+    let rest = futures::stream::once(async move { futures::stream::iter(at_end.lock().take_losses()) });
+    Box::pin(batches.chain(rest).flatten())
 }
 
 /// Does work that may wait for a disk.

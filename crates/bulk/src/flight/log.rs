@@ -9,7 +9,8 @@ use tonic::Status;
 
 /// A log of reads. It must not wait.
 pub trait ReadLog: fmt::Debug + Send + Sync {
-    /// Rows are about to be sent for a ticket: those of a statement, from these tables.
+    /// Rows are about to be sent for a ticket: those of a statement, from these tables. Or their number, with
+    /// the plan of a scan that counts them.
     fn read(&self, ticket: &Ticket, statement: &str, tables: &[TableName]);
 
     /// A statement was prepared.

@@ -23,7 +23,8 @@ impl ScanCommand {
     }
 }
 
-/// What a node tells of a table with the splits of a scan, as JSON in `app_metadata`.
+/// What a node tells of a table with the splits of a scan, as JSON in `app_metadata`. Rows are told to who
+/// asks for their count ([`crate::Select::is_count`]) alone: that is a read, and the log is told of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TableFacts {

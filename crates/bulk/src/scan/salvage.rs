@@ -8,12 +8,12 @@
 //!    without it. A partition beside damage is read by its key: a range cannot begin there, because a scan
 //!    compares what the index says with the data on both sides. The last stream is the range that is left.
 //!
-//! What other SSTables have of a damaged partition is left out, too: in what cannot be read there may be a
-//! deletion of it, or a newer value. So every row that comes is a true one. Where only damaged data has the
-//! keys that are lost (the `bti` layout), everything between the partitions around them is left out.
+//! What other SSTables and memtables have of a damaged partition is left out, too: in what cannot be read
+//! there may be a deletion of it, or a newer value. So every row that comes is a true one. Where only damaged
+//! data has the keys that are lost (the `bti` layout), everything between the partitions around them is left
+//! out.
 
 use super::Step;
-use engine::table::HeldTable;
 use env::sync::Mutex;
 use model::command::PartitionSelection;
 use model::key::{KeyBound, KeyRange};
@@ -26,6 +26,9 @@ use sstable::SsTable;
 use std::fmt;
 use std::sync::Arc;
 
+/// Bytes of a partition's conditions that are kept: keys may have 64 KiB, and there may be many losses.
+const PARTITION_BYTES_MAX: usize = 1 << 10;
+
 /// Data that a scan left out because a file is damaged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
@@ -35,7 +38,7 @@ pub struct Loss {
     pub offset: u64,
     /// What was met there.
     pub detail: String,
-    /// The partition whose rest is left out, as conditions of CQL.
+    /// The partition whose rest is left out, as conditions of CQL. Those of long keys are cut short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// Where the partition is not known: tokens greater than the first and not greater than the second are
@@ -255,15 +258,9 @@ impl Gap<'_> {
             losses.push(Loss { partition, tokens, bytes, ..loss.clone() });
         }
         let Some(known) = known else { return };
-        let is_other = |other: &&Arc<SsTable>| !Arc::ptr_eq(other, self.sstable);
-        let others: Vec<_> = held.sstables().iter().filter(is_other).cloned().collect();
-        if others.is_empty() {
-            return;
-        }
-        if let Ok(held) = HeldTable::of_sstables(Arc::clone(&command.table), others) {
-            let except = except.iter().cloned().chain(known).collect();
-            steps.push(Step { held, except, ..self.step.of_range(self.start.clone(), end) });
-        }
+        let except = except.iter().cloned().chain(known).collect();
+        let held = held.without(self.sstable);
+        steps.push(Step { held, except, ..self.step.of_range(self.start.clone(), end) });
     }
 }
 
@@ -294,7 +291,16 @@ fn show(table: &TableSchema, key: &DecoratedKey) -> String {
     let of = |(i, column): (usize, &Arc<model::ColumnDef>)| {
         format!("{} = {}", column.name, column.ty.to_literal(key.key.component(columns.len(), i)))
     };
-    columns.iter().enumerate().map(of).collect::<Vec<_>>().join(" AND ")
+    shortened(columns.iter().enumerate().map(of).collect::<Vec<_>>().join(" AND "))
+}
+
+/// The text, or as much of it as is kept of each loss.
+fn shortened(mut text: String) -> String {
+    if text.len() > PARTITION_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(PARTITION_BYTES_MAX));
+        text.push_str("...");
+    }
+    text
 }
 
 fn token_of(bound: &KeyBound) -> Option<i64> {

@@ -110,6 +110,7 @@ fn honest() -> Vec<Vec<u8>> {
         columns: Some(vec!["k".to_owned(), "t".to_owned()]),
         token_range: Some((-5, 1 << 60)),
         limit: Some(7),
+        salvage: true,
         ..Select::of("ks", "t")
     };
     let split = Split {
@@ -263,8 +264,9 @@ fn select() -> impl Strategy<Value = Select> {
         });
     let range = option::of((extreme(), extreme()));
     let limit = option::of(prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()]);
-    (name("ks"), name("t"), option::of(word()), option::of(vec(word(), 0..4)), range, limit, options)
-        .prop_map(|(keyspace, table, filter, columns, token_range, limit, options)| Select {
+    let form = (options, any::<bool>());
+    (name("ks"), name("t"), option::of(word()), option::of(vec(word(), 0..4)), range, limit, form).prop_map(
+        |(keyspace, table, filter, columns, token_range, limit, (options, salvage))| Select {
             keyspace,
             table,
             filter,
@@ -272,7 +274,9 @@ fn select() -> impl Strategy<Value = Select> {
             token_range,
             limit,
             options,
-        })
+            salvage,
+        },
+    )
 }
 
 fn value() -> impl Strategy<Value = Value> {

@@ -9,6 +9,7 @@ mod fixtures;
 mod gone;
 #[cfg(feature = "query")]
 mod hostile;
+mod losses;
 mod pace;
 #[cfg(feature = "query")]
 mod parameters;

@@ -1,23 +1,29 @@
 //! Scans that go on behind damage: every row is a true one, and sound partitions are whole.
 
 use super::damage::copied;
+use super::running::engine_on;
 use super::values::Shown;
 use super::{rows_of, rows_of_batch};
 use crate::export::{ExportOptions, Format, MANIFEST, Manifest, NoProgress, export};
 use crate::{Batches, Loss, ScanOptions, ScanRequest, Source, Split};
 use bytes::Bytes;
+use engine::{Engine, WriteOptions};
 use env::Env;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
 use env::random::Random;
 use model::key::{KeyBound, KeyRange};
-use model::{Cell, Clustering, CqlType, DecoratedKey, Deletion, Liveness, PartitionKey, Row, TableSchema};
+use model::{
+    Cell, Clustering, CqlType, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey, PartitionUpdate,
+    Row, TableSchema,
+};
 use partition::{Event, Fragment, ReadContext};
 use sstable::{
     Component, Descriptor, SsTable, SsTableId, SsTableWriter, Uncached, Version, WriterOptions, descriptor,
     table_of_header,
 };
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -89,6 +95,7 @@ fn request(table: &Arc<TableSchema>) -> ScanRequest {
 /// What a scan finds that goes on behind damage.
 fn saved(source: &Source, request: &ScanRequest, splits: &[Split]) -> (Vec<Vec<Shown>>, Vec<Loss>) {
     let (mut rows, mut losses) = (Vec::new(), Vec::new());
+    let request = &request.clone().salvaging();
     for split in splits {
         let mut scan = source.scan(request, split);
         scan.by_ref().for_each(|batch| rows_of_batch(request, &batch.unwrap(), &mut rows));
@@ -117,6 +124,40 @@ fn partitions_in(sstable: &Arc<SsTable>, table: &Arc<TableSchema>, chunk: u64) -
     (inside, before, behind)
 }
 
+/// Those of `keys` that may be left out for damage of a chunk.
+fn lost_with(
+    sstable: &Arc<SsTable>,
+    table: &Arc<TableSchema>,
+    chunk: u64,
+    keys: Range<i32>,
+) -> BTreeSet<i32> {
+    let (inside, before, behind) = partitions_in(sstable, table, chunk);
+    let mut lost: BTreeSet<i32> = inside.into_iter().collect();
+    if sstable.descriptor().version == Version::DA {
+        // Keys are in the data alone: nobody can tell where between those around them they are.
+        let (before, behind) = (before.map(key), behind.map(key));
+        let is_unknown = |k: &i32| {
+            before.as_ref().is_none_or(|before| key(*k) > *before)
+                && behind.as_ref().is_none_or(|behind| key(*k) < *behind)
+        };
+        lost.extend(keys.filter(is_unknown));
+    }
+    lost
+}
+
+/// Damages a chunk of a data file; the result is the file as it was.
+fn damage(fs: &dyn FileSystem, descriptor: &Descriptor, chunk: u64, chunks: u64) -> Vec<u8> {
+    let info = fs.read(&descriptor.path(Component::CompressionInfo)).unwrap();
+    let offsets = &info[info.len() - 8 * chunks as usize..];
+    let at = offsets.chunks(8).nth(chunk as usize).unwrap();
+    let data = descriptor.path(Component::Data);
+    let sound = fs.read(&data).unwrap();
+    let mut bytes = sound.clone();
+    bytes[u64::from_be_bytes(at.try_into().unwrap()) as usize + 5] ^= 0x40;
+    fs.write(&data, &bytes).unwrap();
+    sound
+}
+
 #[test]
 fn sound_partitions_are_whole_and_every_row_is_true() {
     for version in [Version::NB, Version::OA, Version::DA] {
@@ -129,29 +170,11 @@ fn sound_partitions_are_whole_and_every_row_is_true() {
         for descriptor in &found {
             let sstable = Arc::new(SsTable::open(fs.as_ref(), descriptor, 0, Arc::new(Uncached)).unwrap());
             let chunks = sstable.data_bytes().div_ceil(CHUNK_BYTES);
-            let info = fs.read(&descriptor.path(Component::CompressionInfo)).unwrap();
-            let offsets: Vec<usize> = info[info.len() - 8 * chunks as usize..]
-                .chunks(8)
-                .map(|offset| u64::from_be_bytes(offset.try_into().unwrap()) as usize)
-                .collect();
             let data = descriptor.path(Component::Data);
-            let sound = fs.read(&data).unwrap();
             for chunk in (0..chunks).step_by(5) {
-                let (inside, before, behind) = partitions_in(&sstable, &table, chunk);
-                let mut lost: BTreeSet<i32> = inside.iter().copied().collect();
-                if version == Version::DA {
-                    // Keys are in the data alone: nobody can tell where between those around them they are.
-                    let (before, behind) = (before.map(key), behind.map(key));
-                    let is_unknown = |k: &i32| {
-                        before.as_ref().is_none_or(|before| key(*k) > *before)
-                            && behind.as_ref().is_none_or(|behind| key(*k) < *behind)
-                    };
-                    lost.extend((0..PARTITIONS).filter(is_unknown));
-                }
-                let mut bytes = sound.clone();
-                bytes[offsets[chunk as usize] + 5] ^= 0x40;
-                fs.write(&data, &bytes).unwrap();
-                let source = open().salvaging();
+                let lost = lost_with(&sstable, &table, chunk, 0..PARTITIONS);
+                let before = damage(fs.as_ref(), descriptor, chunk, chunks);
+                let source = open();
                 let whole = [Split::FULL];
                 let at = key(17).token.0;
                 let halves =
@@ -175,7 +198,7 @@ fn sound_partitions_are_whole_and_every_row_is_true() {
                 }
                 // As before, where nobody asks for it.
                 assert!(open().scan(&request, &Split::FULL).any(|batch| batch.is_err()));
-                fs.write(&data, &sound).unwrap();
+                fs.write(&data, &before).unwrap();
                 tried += 1;
             }
         }
@@ -200,7 +223,7 @@ fn rows_that_come_of_damaged_fixtures_are_true() {
             bytes[at] ^= 0x40;
             fs.write(&data, &bytes).unwrap();
             let Ok(source) = Source::of_sstables(&fs, &found, &table) else { continue };
-            let (rows, losses) = saved(&source.salvaging(), &request, &[Split::FULL]);
+            let (rows, losses) = saved(&source, &request, &[Split::FULL]);
             let mut left = truth.iter();
             assert!(rows.iter().all(|row| left.any(|other| other == row)), "{name} at {at}");
             assert!(rows.len() == truth.len() || !losses.is_empty(), "{name} at {at}");
@@ -227,10 +250,9 @@ fn an_export_of_what_is_sound_says_what_is_not() {
         threads: 1,
     };
     let of = |source: &Source| -> Arc<dyn crate::Table> { Arc::new(source.clone()) };
-    let run =
-        |source: Source| export(&env, &of(&source), &request(&table), &[], &options, Arc::new(NoProgress));
-    assert!(run(source.clone()).unwrap_err().to_string().contains("is corrupt at offset"));
-    let summary = run(source.clone().salvaging()).unwrap();
+    let run = |request| export(&env, &of(&source), &request, &[], &options, Arc::new(NoProgress));
+    assert!(run(request(&table)).unwrap_err().to_string().contains("is corrupt at offset"));
+    let summary = run(request(&table).salvaging()).unwrap();
     assert!(!summary.losses.is_empty());
     for loss in &summary.losses {
         let said = loss.to_string();
@@ -241,5 +263,88 @@ fn an_export_of_what_is_sound_says_what_is_not() {
     assert!(manifest.is_complete);
     assert_eq!(manifest.files[0].losses, summary.losses);
     // The same again says the same.
-    assert_eq!(run(source.salvaging()).unwrap().losses, summary.losses);
+    assert_eq!(run(request(&table).salvaging()).unwrap().losses, summary.losses);
+}
+
+/// Partitions of a running node that are in SSTables, and those that are in memory alone.
+const STORED: Range<i32> = 0..200;
+const IN_MEMORY: Range<i32> = 1_000..1_030;
+
+/// Writes a row with a value that nothing compresses, or deletes the partition.
+fn write(engine: &Engine, table: &Arc<TableSchema>, k: i32, c: Option<i32>, timestamp: i64) {
+    let mut update = PartitionUpdate::new(Arc::clone(table), key(k));
+    match c {
+        None => update.deletion = Deletion::new(timestamp, NOW_S - 9),
+        Some(c) => {
+            let random = Random::from_seed((k * 1_000 + c) as u64);
+            let value: Vec<u8> = (0..400).map(|_| random.below(256) as u8).collect();
+            let mut row = Row::new(Clustering::from_values([&c.to_be_bytes()[..]]));
+            row.liveness = Liveness::new(timestamp);
+            row.cells.push(Cell::live(table.column("v").unwrap().id, timestamp, Bytes::from(value)));
+            update.rows.push(row);
+        }
+    }
+    let _ = engine.apply(&Mutation::of(update), WriteOptions::default()).unwrap();
+}
+
+/// A node whose oldest writes are in an SSTable, of which a chunk may be damaged, and the newer ones in
+/// memory: rows, deletions, and partitions of their own. The SSTable as it was is returned, too.
+fn node(table: &Arc<TableSchema>, chunk: Option<u64>) -> (Arc<Engine>, Arc<SsTable>) {
+    let fs: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new());
+    let engine = engine_on(Arc::clone(&fs), table);
+    for k in STORED {
+        (0..6).for_each(|c| write(&engine, table, k, Some(c), 10));
+    }
+    engine.flush("ks", None).unwrap();
+    let found = engine.table(table.id).unwrap().view().sstables[0].descriptor().clone();
+    engine.close();
+    drop(engine);
+    let sstable = Arc::new(SsTable::open(fs.as_ref(), &found, 0, Arc::new(Uncached)).unwrap());
+    if let Some(chunk) = chunk {
+        damage(fs.as_ref(), &found, chunk, sstable.data_bytes().div_ceil(CHUNK_BYTES));
+    }
+    let engine = engine_on(fs, table);
+    for k in STORED {
+        write(&engine, table, k, Some(500), 20);
+        match k % 4 {
+            0 => write(&engine, table, k, None, 15),
+            1 => write(&engine, table, k, Some(2), 20),
+            _ => {}
+        }
+    }
+    for k in IN_MEMORY {
+        write(&engine, table, k, Some(1), 20);
+    }
+    (engine, sstable)
+}
+
+#[test]
+fn what_is_in_memory_is_merged_around_damage() {
+    let table = table();
+    let number_of = |row: &Vec<Shown>| row[0].as_ref().unwrap().parse::<i32>().unwrap();
+    let run = |engine: &Arc<Engine>| {
+        let source = Source::of_node(engine.table(table.id).unwrap().hold());
+        let request = request(source.table());
+        let splits = source.splits(&request, 3).unwrap();
+        let is_sound = source.scan(&request, &Split::FULL).all(|batch| batch.is_ok());
+        (saved(&source, &request, &splits), is_sound)
+    };
+    let (engine, sstable) = node(&table, None);
+    let ((truth, losses), is_sound) = run(&engine);
+    assert!(losses.is_empty() && is_sound && truth.len() > 900, "{}", truth.len());
+    let chunks = sstable.data_bytes().div_ceil(CHUNK_BYTES);
+    assert!(chunks > 9, "{chunks}");
+    for chunk in [0, chunks / 2, chunks - 1] {
+        let lost = lost_with(&sstable, &table, chunk, 0..IN_MEMORY.end);
+        let (engine, _) = node(&table, Some(chunk));
+        let ((rows, losses), is_sound) = run(&engine);
+        assert!(!losses.is_empty() && !is_sound, "chunk {chunk}");
+        let mut left = truth.iter();
+        assert!(rows.iter().all(|row| left.any(|other| other == row)), "chunk {chunk}: a row that is not");
+        let sound = |rows: &[Vec<Shown>]| -> Vec<Vec<Shown>> {
+            rows.iter().filter(|row| !lost.contains(&number_of(row))).cloned().collect()
+        };
+        assert!(sound(&rows) == sound(&truth), "chunk {chunk}: {lost:?} {losses:?}");
+        assert!(rows.len() < truth.len(), "chunk {chunk}");
+    }
 }

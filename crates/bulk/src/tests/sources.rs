@@ -46,7 +46,7 @@ fn a_held_table_is_a_source_whatever_becomes_of_it() {
         }
         let reader: SourceReader = Box::new(move |command| {
             let _ = &engine;
-            source.partitions(command)
+            source.partitions(command, false)
         });
         reader
     });
@@ -73,8 +73,7 @@ fn sstables_that_no_node_has_open_are_a_source_also_where_damage_is_left_out() {
             let found: Vec<_> =
                 store.view().sstables.iter().map(|sstable| sstable.descriptor().clone()).collect();
             let source = Source::of_sstables(fs.as_ref(), &found, table).unwrap();
-            let source = if salvages { source.salvaging() } else { source };
-            let reader: SourceReader = Box::new(move |command| source.partitions(command));
+            let reader: SourceReader = Box::new(move |command| source.partitions(command, salvages));
             reader
         });
     }

@@ -1,16 +1,18 @@
 //! What a log is told of the requests of Flight.
 
-use super::parameters::{Client, command, one, run};
+use super::parameters::{Client, command, one, run, run_with};
+use crate::flight::wire::TableFacts;
 use crate::flight::{LogOfCaller, ReadLog};
-use crate::sql::TableName;
+use crate::sql::{SqlLimits, TableName};
 use crate::ticket::{Asked, ScanCommand, Ticket};
-use crate::{Select, Split};
+use crate::{Batches, BulkError, ScanRequest, Select, Split, Table, Tables};
 use arrow_flight::sql::{
     ActionCreatePreparedStatementRequest, CommandStatementQuery, ProstMessageExt, TicketStatementQuery,
 };
 use arrow_flight::{Action, FlightDescriptor, Ticket as WireTicket};
 use env::sync::Mutex;
 use futures::TryStreamExt;
+use model::{Schema, TableSchema};
 use prost::Message;
 use std::sync::Arc;
 use tonic::{Request, Status};
@@ -160,5 +162,71 @@ fn what_fails_is_told_wherever_it_does() {
         let nonsense = WireTicket::new(handle.as_any().encode_to_vec());
         fetch(client, told.asks(nonsense)).await.unwrap_err();
         assert_eq!(told.take(), ["failed  of None: InvalidArgument"]);
+    });
+}
+
+/// Tables of which somebody knows how many rows there are.
+#[derive(Debug)]
+struct Counted(Arc<dyn Tables>);
+
+#[derive(Debug)]
+struct CountedTable(Arc<dyn Table>);
+
+impl Tables for Counted {
+    fn schema(&self) -> Arc<Schema> {
+        self.0.schema()
+    }
+
+    fn table(&self, keyspace: &str, name: &str) -> Result<Arc<dyn Table>, BulkError> {
+        Ok(Arc::new(CountedTable(self.0.table(keyspace, name)?)))
+    }
+
+    fn names(&self) -> Vec<(String, String)> {
+        self.0.names()
+    }
+}
+
+impl Table for CountedTable {
+    fn definition(&self) -> &Arc<TableSchema> {
+        self.0.definition()
+    }
+
+    fn files(&self) -> Vec<(String, u64)> {
+        self.0.files()
+    }
+
+    fn data_bytes(&self) -> Result<u64, BulkError> {
+        self.0.data_bytes()
+    }
+
+    fn known_rows(&self) -> Result<Option<u64>, BulkError> {
+        Ok(Some(7))
+    }
+
+    fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
+        self.0.splits(request, parts)
+    }
+
+    fn scan(&self, request: &ScanRequest, split: &Split) -> Result<Box<dyn Batches>, BulkError> {
+        self.0.scan(request, split)
+    }
+}
+
+#[test]
+fn a_count_that_is_known_without_a_scan_is_told_to_who_asks_for_it_alone() {
+    let client = Client::with(SqlLimits::default(), |tables| Arc::new(Counted(tables)));
+    run_with(client, async |client| {
+        let told = Told::new();
+        let counts = Select::count("ks", "t");
+        for (select, rows, entries) in [
+            (Select::of("ks", "t"), None, vec![]),
+            (Select { limit: Some(1), ..counts.clone() }, None, vec![]),
+            (counts, Some(7), vec!["read SELECT count(*) FROM ks.t of [ks.t]".to_owned()]),
+        ] {
+            let command = ScanCommand { select, parts: 1 }.to_any().encode_to_vec();
+            let info = client.0.get_flight_info(told.asks(FlightDescriptor::new_cmd(command))).await.unwrap();
+            assert_eq!(TableFacts::of_bytes(&info.get_ref().app_metadata).known_rows, rows);
+            assert_eq!(told.take(), entries);
+        }
     });
 }

@@ -59,6 +59,18 @@ impl HeldTable {
         Ok(Arc::new(store).hold())
     }
 
+    /// The same without one of its SSTables: the others, and all that is in memory.
+    #[must_use]
+    pub fn without(&self, sstable: &Arc<SsTable>) -> HeldTable {
+        let mut view = TableView::clone(&self.view);
+        let others = view.sstables.iter().filter(|other| !Arc::ptr_eq(other, sstable));
+        view.sstables = Arc::new(others.cloned().collect());
+        // Both may stand for what the SSTable says.
+        view.early.clear();
+        view.cached_rows = None;
+        HeldTable { table: Arc::clone(&self.table), view: Arc::new(view) }
+    }
+
     /// The definition of the table as it is now.
     pub fn schema(&self) -> Arc<TableSchema> {
         self.table.schema()

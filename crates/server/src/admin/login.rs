@@ -13,8 +13,8 @@
 
 use super::ApiError;
 use super::guard::Endpoint;
-use super::serve::{Peer, PeerCertificate};
-use crate::auth::http::{self, Caller};
+use super::serve::{Peer, PeerLogin};
+use crate::auth::http::{self, By, Caller, Foremost};
 use crate::config::Config;
 use crate::node::Node;
 use axum::extract::{ConnectInfo, Request, State};
@@ -67,9 +67,9 @@ pub(super) async fn check(
         tell_log(&node, &mut request, None, from).await;
         return next.run(request).await;
     }
-    let shown = request.extensions().get::<PeerCertificate>().map(|shown| Arc::clone(&shown.0));
-    let identified = http::identify_with(&node, request.headers(), shown.as_deref(), from).await;
-    let Caller { principal, by_password } = match identified {
+    let shown = request.extensions().get::<PeerLogin>().map(|shown| Arc::clone(&shown.0));
+    let identified = http::identify(&node, request.headers(), shown.as_deref(), Foremost::Header, from).await;
+    let Caller { principal, by } = match identified {
         Ok(caller) => caller,
         Err(error) => return refusal(error, is_flight),
     };
@@ -81,7 +81,7 @@ pub(super) async fn check(
         return ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).into_response();
     }
     request.headers_mut().remove(header::AUTHORIZATION);
-    let wants_token = by_password && request.headers().contains_key(HEADER);
+    let wants_token = by == By::Password && request.headers().contains_key(HEADER);
     tell_log(&node, &mut request, Some(principal.name()), from).await;
     #[cfg(feature = "bulk")]
     {

@@ -6,6 +6,7 @@
 
 use super::ApiError;
 use super::guard::Endpoint;
+use crate::auth::certificate::CertificateLogin;
 use crate::net::Registry;
 use crate::tls::http::HttpDoor;
 use axum::Extension;
@@ -61,7 +62,7 @@ impl Default for Limits {
 
 /// What the client of a connection has shown in its handshake, beside each of its requests.
 #[derive(Clone, Debug)]
-pub(super) struct PeerCertificate(pub(super) Arc<Certificate>);
+pub(super) struct PeerLogin(pub(super) Arc<CertificateLogin>);
 
 /// The client's end of a connection, beside each of its requests. That of a Unix socket has none.
 #[derive(Clone, Copy, Debug)]
@@ -203,7 +204,10 @@ pub(super) async fn serve<L: Listener>(
         connections.spawn(async move {
             if let Ok(stream) = opened.await {
                 let router = match L::certificate(&stream) {
-                    Some(certificate) => router.layer(Extension(PeerCertificate(certificate))),
+                    Some(certificate) => {
+                        let login = Arc::new(CertificateLogin::new(certificate));
+                        router.layer(Extension(PeerLogin(login)))
+                    }
                     None => router,
                 };
                 let router = match peer {

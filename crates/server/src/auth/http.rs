@@ -1,9 +1,12 @@
-//! Logins of HTTP: who sends a request to Flight or to the admin API, by its `authorization` header.
+//! Logins of HTTP: who sends a request to Flight or to the admin API, by its `authorization` header or by the
+//! certificate of its connection ([`super::certificate`]).
 //!
 //! ```text
 //! authorization: Basic base64(user:password)   bcrypt, as a login of CQL; the answer may carry a token
 //! authorization: Bearer token                  a look-up in memory
 //! ```
+//!
+//! Of a client that shows both, Flight believes the certificate, as CQL does, and the admin API the header.
 //!
 //! What the role may do is looked up anew where it is old, as before each request of CQL. Neither passwords
 //! nor tokens are logged.
@@ -18,9 +21,8 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use protocol::response::error::{ErrorKind, ErrorResponse};
 
-use keystore::Certificate;
-
 use super::Principal;
+use super::certificate::CertificateLogin;
 use super::login;
 use super::store::Store;
 use crate::node::Node;
@@ -38,8 +40,19 @@ const HEADER_BYTES_MAX: usize = 8 << 10;
 pub(crate) struct Caller {
     /// The role.
     pub(crate) principal: Arc<Principal>,
-    /// Whether it showed its password, and may want a token.
-    pub(crate) by_password: bool,
+    /// How it showed that.
+    pub(crate) by: By,
+}
+
+/// How a sender shows who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// By its password: it may want a token.
+    Password,
+    /// By a token.
+    Token,
+    /// By its connection's certificate.
+    Certificate,
 }
 
 /// What a header says.
@@ -47,8 +60,6 @@ enum Shown<'a> {
     /// A token of SASL PLAIN: name and password.
     Password(Vec<u8>),
     Token(&'a str),
-    /// Nothing, of a client with a certificate.
-    Certificate(&'a Certificate),
 }
 
 fn refused(message: &str) -> ErrorResponse {
@@ -80,72 +91,41 @@ fn shown(headers: &HeaderMap) -> Result<Shown<'_>, ErrorResponse> {
     Ok(Shown::Password([&[0], user, &[0], password].concat()))
 }
 
-/// Who sends a request with these headers, from an address where the role may be.
+/// Which of both counts, of a client that shows a certificate and a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foremost {
+    /// The certificate, as with CQL: the header is not looked at.
+    #[cfg_attr(not(feature = "bulk"), expect(dead_code, reason = "only Flight asks as CQL does"))]
+    Certificate,
+    /// The header.
+    Header,
+}
+
+/// Who sends a request with these headers, from an address where the role may be, on a connection whose
+/// client TLS may have asked for a certificate. That is a login where the authenticator says so.
 ///
 /// # Errors
 /// In the words of a login by CQL.
-#[cfg(feature = "bulk")]
 pub(crate) async fn identify(
     node: &Node,
     headers: &HeaderMap,
-    from: SocketAddr,
-) -> Result<Caller, ErrorResponse> {
-    identify_with(node, headers, None, from).await
-}
-
-/// The same, of a client that TLS may have asked for a certificate. It is a login where the authenticator
-/// says so, and the headers show nothing else.
-///
-/// # Errors
-/// In the words of a login by CQL.
-pub(crate) async fn identify_with(
-    node: &Node,
-    headers: &HeaderMap,
-    certificate: Option<&Certificate>,
+    certificate: Option<&CertificateLogin>,
+    foremost: Foremost,
     from: SocketAddr,
 ) -> Result<Caller, ErrorResponse> {
     let state = &node.state;
-    let authenticator = state.auth.authenticator();
-    let certificate = certificate.filter(|_| authenticator.takes_certificates());
+    let store = Store::new(&state.env, &state.engine, &node.coordinator);
+    let is_by_certificate = match foremost {
+        Foremost::Certificate => state.auth.authenticator().logs_in_by_certificate(certificate.is_some()),
+        Foremost::Header => {
+            let takes_certificates = state.auth.authenticator().takes_certificates();
+            takes_certificates && certificate.is_some() && !headers.contains_key(AUTHORIZATION)
+        }
+    };
     let found = async {
-        let store = Store::new(&state.env, &state.engine, &node.coordinator);
-        let shown = match certificate {
-            Some(certificate) if !headers.contains_key(AUTHORIZATION) => Shown::Certificate(certificate),
-            _ => shown(headers)?,
-        };
-        let caller = match shown {
-            Shown::Certificate(certificate) => {
-                let judged = login::by_certificate(&state.auth, &store, Some(certificate)).await;
-                let user = judged.as_ref().ok().map(|principal| principal.name());
-                state.logs.note_login(user, from, judged.as_ref().err());
-                Caller { principal: judged?, by_password: false }
-            }
-            Shown::Password(_) if !authenticator.takes_passwords() => {
-                return Err(refused("Certificates are logins here, passwords are none"));
-            }
-            Shown::Password(token) => {
-                let judged = login::by_password(&state.auth, &store, from.ip(), &token).await;
-                let user = judged.as_ref().ok().map(|principal| principal.name());
-                state.logs.note_login(user, from, judged.as_ref().err());
-                let principal = judged?;
-                Caller { principal, by_password: true }
-            }
-            Shown::Token(token) => {
-                let unknown = || refused("The token is unknown or has expired; log in again");
-                let now_nanos = store.now_nanos();
-                let principal = state.auth.tokens.find(token, now_nanos).ok_or_else(unknown)?;
-                if !state.auth.is_fresh(&principal, now_nanos) {
-                    state.auth.refresh(&store, &principal).await.map_err(|error| {
-                        tracing::error!(%error, "permissions cannot be read");
-                        refused(&format!("Unable to perform authorization of permissions: {error}"))
-                    })?;
-                }
-                if !principal.grants().can_login {
-                    state.auth.tokens.revoke(token);
-                    return Err(refused(&format!("{} is not permitted to log in", principal.name())));
-                }
-                Caller { principal, by_password: false }
-            }
+        let caller = match is_by_certificate {
+            true => by_certificate(node, &store, certificate, from).await?,
+            false => by_header(node, &store, headers, from).await?,
         };
         if let Some(cidr) = state.auth.cidr()
             && cidr.claim_reload(store.now_nanos())
@@ -160,6 +140,60 @@ pub(crate) async fn identify_with(
         state.metrics.record_error(error.kind.code());
     }
     found
+}
+
+async fn by_certificate(
+    node: &Node,
+    store: &Store,
+    certificate: Option<&CertificateLogin>,
+    from: SocketAddr,
+) -> Result<Caller, ErrorResponse> {
+    let state = &node.state;
+    let judged = match certificate {
+        Some(certificate) => certificate.principal(state, store, from).await,
+        None => {
+            let judged = login::by_certificate(&state.auth, store, None).await;
+            state.logs.note_login(None, from, judged.as_ref().err());
+            judged
+        }
+    };
+    Ok(Caller { principal: judged?, by: By::Certificate })
+}
+
+async fn by_header(
+    node: &Node,
+    store: &Store,
+    headers: &HeaderMap,
+    from: SocketAddr,
+) -> Result<Caller, ErrorResponse> {
+    let state = &node.state;
+    match shown(headers)? {
+        Shown::Password(_) if !state.auth.authenticator().takes_passwords() => {
+            Err(refused("Certificates are logins here, passwords are none"))
+        }
+        Shown::Password(token) => {
+            let judged = login::by_password(&state.auth, store, from.ip(), &token).await;
+            let user = judged.as_ref().ok().map(|principal| principal.name());
+            state.logs.note_login(user, from, judged.as_ref().err());
+            Ok(Caller { principal: judged?, by: By::Password })
+        }
+        Shown::Token(token) => {
+            let unknown = || refused("The token is unknown or has expired; log in again");
+            let now_nanos = store.now_nanos();
+            let principal = state.auth.tokens.find(token, now_nanos).ok_or_else(unknown)?;
+            if !state.auth.is_fresh(&principal, now_nanos) {
+                state.auth.refresh(store, &principal).await.map_err(|error| {
+                    tracing::error!(%error, "permissions cannot be read");
+                    refused(&format!("Unable to perform authorization of permissions: {error}"))
+                })?;
+            }
+            if !principal.grants().can_login {
+                state.auth.tokens.revoke(token);
+                return Err(refused(&format!("{} is not permitted to log in", principal.name())));
+            }
+            Ok(Caller { principal, by: By::Token })
+        }
+    }
 }
 
 /// A header with a new token of a role.
@@ -183,7 +217,6 @@ mod tests {
         match shown(&headers) {
             Ok(Shown::Password(token)) => Ok(token),
             Ok(Shown::Token(token)) => Ok(token.as_bytes().to_vec()),
-            Ok(Shown::Certificate(_)) => Err("a certificate is no header".to_owned()),
             Err(error) => Err(error.message),
         }
     }

@@ -104,6 +104,25 @@ pub(crate) async fn by_certificate(
     outcome
 }
 
+/// Judges it again, of a client that was the role `before`: who stays the same has not logged in anew, and is
+/// not counted.
+///
+/// # Errors
+/// In Cassandra's words.
+pub(super) async fn by_certificate_of(
+    auth: &Auth,
+    store: &Store,
+    certificate: &Certificate,
+    before: Option<&Principal>,
+) -> Result<Arc<Principal>, ErrorResponse> {
+    let outcome = judge_certificate(auth, store, Some(certificate)).await;
+    let is_same = |principal: &Arc<Principal>| before.is_some_and(|before| before.name() == principal.name());
+    if !outcome.as_ref().is_ok_and(is_same) {
+        count(auth, &outcome, &auth.logins.by_certificate);
+    }
+    outcome
+}
+
 async fn judge_certificate(
     auth: &Auth,
     store: &Store,

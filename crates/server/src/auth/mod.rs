@@ -18,10 +18,11 @@
 //! 5. A check of fresh grants is one load of an atomic pointer and two look-ups by name.
 //! 6. The hashes of passwords are kept for a while ([`credentials`]).
 //! 7. Flight and the admin API ask the same way, by HTTP: [`http`] reads the header, and a login gets a token
-//!    for its next requests.
+//!    for its next requests. [`certificate`] remembers who a connection is by its certificate.
 //!
 //! With AllowAllAuthenticator nothing of that is asked, and no request pays for it.
 
+pub(crate) mod certificate;
 pub(crate) mod check;
 pub(crate) mod cidr;
 pub(crate) mod credentials;
@@ -95,6 +96,13 @@ impl Principal {
     pub(crate) fn grants(&self) -> arc_swap::Guard<Arc<Grants>> {
         self.grants.load()
     }
+}
+
+/// When something about roles was looked up.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    generation: u64,
+    at_nanos: u64,
 }
 
 /// Logins since the start.
@@ -212,13 +220,24 @@ impl Auth {
         fresh
     }
 
+    /// The moment of a look-up that begins at an instant of the monotonic clock.
+    fn moment(&self, now_nanos: u64) -> Moment {
+        Moment { generation: self.generation.load(Ordering::Acquire), at_nanos: now_nanos }
+    }
+
+    /// Whether what was looked up then may be relied on now.
+    fn is_recent(&self, moment: Moment, now_nanos: u64) -> bool {
+        moment.generation == self.generation.load(Ordering::Acquire)
+            && now_nanos.saturating_sub(moment.at_nanos) < self.validity_nanos
+    }
+
     /// Whether what is known of a principal may be relied on at an instant of the monotonic clock.
     pub(crate) fn freshness(&self, principal: &Principal, now_nanos: u64) -> Freshness {
         let grants = principal.grants.load();
-        let age_nanos = now_nanos.saturating_sub(grants.made_nanos);
-        if grants.generation != self.generation.load(Ordering::Acquire) || age_nanos >= self.validity_nanos {
+        let made = Moment { generation: grants.generation, at_nanos: grants.made_nanos };
+        if !self.is_recent(made, now_nanos) {
             Freshness::Old
-        } else if age_nanos >= self.update_nanos {
+        } else if now_nanos.saturating_sub(made.at_nanos) >= self.update_nanos {
             Freshness::Ageing
         } else {
             Freshness::Fresh

@@ -67,6 +67,15 @@ impl Authenticator {
         matches!(self, Authenticator::MutualTls | Authenticator::MutualTlsOrPassword)
     }
 
+    /// Whether the certificate of a client is its login, rather than a password.
+    pub fn logs_in_by_certificate(self, has_certificate: bool) -> bool {
+        match self {
+            Authenticator::AllowAll | Authenticator::Password => false,
+            Authenticator::MutualTls => true,
+            Authenticator::MutualTlsOrPassword => has_certificate,
+        }
+    }
+
     /// Whether a password is a login.
     pub fn takes_passwords(self) -> bool {
         matches!(self, Authenticator::Password | Authenticator::MutualTlsOrPassword)
@@ -217,9 +226,6 @@ impl AuthSettings {
     /// In Cassandra's words where it has some.
     pub(super) fn check(self, settings: &Settings) -> Result<(), String> {
         let name = self.authenticator.name();
-        if self.authenticator == Authenticator::MutualTls && settings.flight_port.is_some() {
-            return Err(format!("flight_port can't be used with {name}: Flight asks for passwords"));
-        }
         if self.authenticator.takes_certificates() && !self.has_validator {
             return Err("authenticator.parameters.validator_class_name is not set".to_owned());
         }

@@ -1,24 +1,27 @@
 //! Who asks Flight, and what that may read.
 //!
 //! ```text
-//! call ─> authorization header ─> role, fresh grants ─> TablesOfRole goes along with the call ─> service
+//! call ─> certificate, or header ─> role, fresh grants ─> TablesOfRole goes along with the call ─> service
 //!                └─ UNAUTHENTICATED                            └─ each table that is opened: SELECT?
 //! ```
 //!
 //! 1. Every call passes [`Identified`], whatever it is. Where nobody has to log in it says to the audit log
 //!    where the call comes from, and nothing else.
-//! 2. A call with a name and a password is answered with a token in the `authorization` header, as the
+//! 2. Where certificates are logins, a call is made as the role of its connection's certificate, whatever its
+//!    header says: as with CQL. Clients that send a password all the same get a token that is none.
+//! 3. A call with a name and a password is answered with a token in the `authorization` header, as the
 //!    clients of Flight expect it. They send it along with their next calls.
-//! 3. The service opens tables through [`TablesOfRole`] alone, when it plans and when it hands out rows.
+//! 4. The service opens tables through [`TablesOfRole`] alone, when it plans and when it hands out rows.
 //!
 //! Rows go out as they are stored, so a table with masked columns is for who may UNMASK them.
 
+use super::door::Visitor;
 use super::{NodeTables, log_of_caller};
 use crate::auth::Principal;
 use crate::auth::check;
-use crate::auth::http::{self, Caller};
+use crate::auth::http::{self, By, Caller, Foremost};
 use crate::node::Node;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, HeaderValue};
 use axum::http::{Request, Response};
 use bulk::flight::TablesOfCaller;
 use bulk::{BulkError, Table, Tables};
@@ -26,7 +29,7 @@ use model::Schema;
 use protocol::response::error::{ErrorKind, ErrorResponse};
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -34,6 +37,10 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::server::NamedService;
+
+/// What a client is answered that shows a password beside its certificate: some take nothing else for a
+/// login. It is worth nothing.
+const NO_TOKEN: &str = "Bearer certificate";
 
 /// The tables as a role may read them.
 #[derive(Debug)]
@@ -131,27 +138,34 @@ where
         let mut service = std::mem::replace(&mut self.service, next);
         let node = Arc::clone(&self.node);
         Box::pin(async move {
-            let from = request.extensions().get::<SocketAddr>().copied();
-            let from = from.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
+            let nobody = Visitor { peer: (Ipv4Addr::UNSPECIFIED, 0).into(), certificate: None };
+            let Visitor { peer: from, certificate } =
+                request.extensions().get::<Visitor>().cloned().unwrap_or(nobody);
             if !node.state.auth.authenticates() {
                 if let Some(log) = log_of_caller(&node.state, None, from).await {
                     request.extensions_mut().insert(log);
                 }
                 return service.call(request).await;
             }
-            let caller = http::identify(&node, request.headers(), from).await;
-            let Caller { principal, by_password } = match caller {
+            let shown = certificate.as_deref();
+            let caller = http::identify(&node, request.headers(), shown, Foremost::Certificate, from).await;
+            let Caller { principal, by } = match caller {
                 Ok(caller) => caller,
                 Err(error) => return Ok(refusal(error).into_http()),
             };
-            request.headers_mut().remove(AUTHORIZATION);
+            let header = request.headers_mut().remove(AUTHORIZATION);
             if let Some(log) = log_of_caller(&node.state, Some(principal.name()), from).await {
                 request.extensions_mut().insert(log);
             }
             let tables = TablesOfRole::new(&node, Arc::clone(&principal), "flight");
             request.extensions_mut().insert(tables.of_caller());
             let mut response = service.call(request).await?;
-            if by_password && let Some(token) = http::token(&node, &principal) {
+            let token = match by {
+                By::Password => http::token(&node, &principal),
+                By::Certificate => header.map(|_| HeaderValue::from_static(NO_TOKEN)),
+                By::Token => None,
+            };
+            if let Some(token) = token {
                 response.headers_mut().insert(AUTHORIZATION, token);
             }
             Ok(response)

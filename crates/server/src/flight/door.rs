@@ -3,6 +3,7 @@
 //! A connection takes its place before its handshake, and gives it back when it ends. A client that does not
 //! come to the end of its handshake holds up no other one.
 
+use crate::auth::certificate::CertificateLogin;
 use crate::net::Registry;
 use crate::tls::http::{HttpDoor, Stream};
 use env::tasks::Tasks;
@@ -21,11 +22,20 @@ use tonic::transport::server::Connected;
 /// Connections that are open at once, those that still shake hands among them.
 const CONNECTIONS_MAX: usize = 1_024;
 
+/// The client of a connection, beside each of its calls.
+#[derive(Clone, Debug)]
+pub(super) struct Visitor {
+    /// Its end of the connection.
+    pub(super) peer: SocketAddr,
+    /// The certificate that it has shown, where it was asked for one.
+    pub(super) certificate: Option<Arc<CertificateLogin>>,
+}
+
 /// A connection that was let in.
 #[derive(Debug)]
 pub(super) struct Guest {
     stream: Stream,
-    peer: SocketAddr,
+    visitor: Visitor,
     _place: OwnedSemaphorePermit,
 }
 
@@ -72,18 +82,21 @@ async fn accept(listener: TcpListener, door: HttpDoor, registry: Arc<Registry>, 
         let (door, registry, sender) = (door.clone(), Arc::clone(&registry), sender.clone());
         tokio::spawn(async move {
             if let Ok(stream) = door.open(stream, peer, &registry).await {
+                let shown = stream.certificate().map(Arc::clone);
+                let certificate = shown.map(|shown| Arc::new(CertificateLogin::new(shown)));
+                let visitor = Visitor { peer, certificate };
                 // Nobody takes it when the node ends.
-                let _ = sender.send(Guest { stream, peer, _place: place }).await;
+                let _ = sender.send(Guest { stream, visitor, _place: place }).await;
             }
         });
     }
 }
 
 impl Connected for Guest {
-    type ConnectInfo = SocketAddr;
+    type ConnectInfo = Visitor;
 
-    fn connect_info(&self) -> SocketAddr {
-        self.peer
+    fn connect_info(&self) -> Visitor {
+        self.visitor.clone()
     }
 }
 

@@ -5,7 +5,7 @@
 //! 2. What it needs of SSTables that were not compared yet, it waits for as reads of clients do.
 //! 3. Its threads give way to those of clients, and all scans together keep to `bulk_throughput`.
 //! 4. The port speaks TLS where clients of CQL do (`door.rs`), and asks for a login where CQL does
-//!    (`access.rs`).
+//!    (`access.rs`): a certificate, a password or a token.
 //! 5. The audit log is told of each read (`told.rs`).
 
 mod access;
@@ -108,7 +108,7 @@ pub(crate) fn serve(
 /// Where Flight listens: on the address of clients if they log in, or if it is this machine's alone.
 pub(crate) fn address(config: &Config, port: u16) -> SocketAddr {
     let ip = match config.cql_address.ip() {
-        ip if ip.is_loopback() || config.auth.authenticator.takes_passwords() => ip,
+        ip if ip.is_loopback() || config.auth.authenticator.asks() => ip,
         // It hands out whole tables to everybody.
         _ => std::net::Ipv4Addr::LOCALHOST.into(),
     };

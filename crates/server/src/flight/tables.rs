@@ -3,7 +3,7 @@
 use crate::state::NodeState;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use bulk::{Batches, BulkError, Scan, ScanCounts, ScanRequest, Source, Split, Table, Tables};
+use bulk::{Batches, BulkError, Loss, Scan, ScanCounts, ScanRequest, Source, Split, Table, Tables};
 use engine::Compared;
 use env::sync::{Condvar, Mutex};
 use model::{Schema, TableSchema};
@@ -180,5 +180,9 @@ impl Batches for ProvenScan {
 
     fn bytes_done(&self) -> u64 {
         self.scan.bytes_done()
+    }
+
+    fn losses(&self) -> &[Loss] {
+        self.scan.losses()
     }
 }

@@ -53,11 +53,7 @@ fn certificate(connection: &Connection) -> Option<&Certificate> {
 
 /// Whether the certificate of a client is its login, rather than a password.
 fn logs_in_by_certificate(authenticator: Authenticator, connection: &Connection) -> bool {
-    match authenticator {
-        Authenticator::AllowAll | Authenticator::Password => false,
-        Authenticator::MutualTls => true,
-        Authenticator::MutualTlsOrPassword => certificate(connection).is_some(),
-    }
+    authenticator.logs_in_by_certificate(certificate(connection).is_some())
 }
 
 /// Logs and counts what a login came to.

@@ -69,7 +69,7 @@ pub struct ExportArgs {
     /// Rows for deletions, too, and the times of cells: for who copies a table with its tombstones
     #[arg(long)]
     with_deletions: bool,
-    /// Go on behind damaged data of a directory; what is left out is told
+    /// Go on behind damaged data; what is left out is told
     #[arg(long)]
     salvage: bool,
     /// What becomes of empty values that are no text; another column marks them, or they are refused
@@ -169,6 +169,7 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<Told, Failure> {
         token_range: args.token_range.as_deref().map(tokens).transpose()?,
         limit: args.limit,
         options,
+        salvage: args.salvage,
         ..Select::of(&keyspace, &table)
     };
     let request = select.request(env, &tables.schema())?;
@@ -200,13 +201,6 @@ fn find(env: &Env, args: &ExportArgs) -> Result<Place, Failure> {
         && (args.admin.is_some() || !is_directory)
     {
         let (keyspace, table) = split_name(name)?;
-        if args.salvage {
-            return Err(Failure::Usage(
-                "--salvage reads directories, not nodes: a node may have newer data in memory than the files \
-                 that are damaged; take a snapshot and export that"
-                    .to_owned(),
-            ));
-        }
         let admin = args.admin.clone().unwrap_or_else(default_admin);
         let tables = RemoteTables::connect(env, &admin, &args.access)?;
         let (keyspace, table) = (keyspace.to_owned(), table.to_owned());
@@ -222,7 +216,6 @@ fn find(env: &Env, args: &ExportArgs) -> Result<Place, Failure> {
     let directories = std::slice::from_ref(&args.what);
     let tables =
         DirectoryTables::open(env, directories, args.schema.as_deref(), args.table.as_deref(), note)?;
-    let tables = if args.salvage { tables.salvaging() } else { tables };
     match tables.names().as_slice() {
         [(keyspace, table)] => {
             let (keyspace, table) = (keyspace.clone(), table.clone());

@@ -151,7 +151,6 @@ pub(crate) struct DirectoryTables {
     schema: Arc<Schema>,
     /// Where the SSTables of each table are, by keyspace and name.
     homes: BTreeMap<(String, String), Home>,
-    salvages: bool,
 }
 
 /// Where the SSTables of a table are.
@@ -175,12 +174,7 @@ impl DirectoryTables {
     ) -> Result<DirectoryTables, Failure> {
         let fs = env.fs.as_ref();
         let now_s = u32::try_from(env.now_seconds()).unwrap_or(0);
-        let mut out = DirectoryTables {
-            env: env.clone(),
-            schema: Arc::default(),
-            homes: BTreeMap::new(),
-            salvages: false,
-        };
+        let mut out = DirectoryTables { env: env.clone(), schema: Arc::default(), homes: BTreeMap::new() };
         for directory in directories {
             let stored = match schema.is_none() && table.is_none() {
                 true => schema_of_directory(fs, directory, now_s).map_err(Failure::work)?,
@@ -201,11 +195,6 @@ impl DirectoryTables {
             out.add(&found);
         }
         Ok(out)
-    }
-
-    /// The same, read on behind damaged data.
-    pub fn salvaging(self) -> DirectoryTables {
-        DirectoryTables { salvages: true, ..self }
     }
 
     fn add(&mut self, schema: &Schema) {
@@ -256,7 +245,7 @@ impl Tables for DirectoryTables {
         };
         let source = Source::of_sstables(fs, sstables, definition)
             .map_err(|error| BulkError::Request(error.to_string()))?;
-        Ok(Arc::new(if self.salvages { source.salvaging() } else { source }))
+        Ok(Arc::new(source))
     }
 
     fn names(&self) -> Vec<(String, String)> {

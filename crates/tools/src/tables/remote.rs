@@ -13,8 +13,9 @@ use arrow_flight::sql::{Any, ProstMessageExt, TicketStatementQuery};
 use arrow_flight::{Action, FlightDescriptor, FlightInfo, Ticket as WireTicket};
 use arrow_schema::SchemaRef;
 use bulk::flight::wire::{Progress, SCHEMA_ACTION, TableFacts};
+use bulk::losses::Losses;
 use bulk::ticket::{Asked, ScanCommand, Ticket};
-use bulk::{Batches, BulkError, ScanCounts, ScanRequest, Select, Split, Table, Tables};
+use bulk::{Batches, BulkError, Loss, ScanCounts, ScanRequest, Select, Split, Table, Tables};
 use env::Env;
 use env::sync::Mutex;
 use futures::{StreamExt, TryStreamExt};
@@ -58,6 +59,9 @@ impl Interceptor for OfTool {
 }
 
 type Client = FlightServiceClient<InterceptedService<Channel, OfTool>>;
+
+/// Losses of a scan, which come between its batches.
+type SharedLosses = Arc<Mutex<Losses>>;
 
 /// A connection to a node.
 struct Node {
@@ -217,7 +221,7 @@ impl Table for RemoteTable {
     }
 
     fn known_rows(&self) -> Result<Option<u64>, BulkError> {
-        let all = self.node.plan(&Select::of(&self.definition.keyspace, &self.definition.name), 1)?;
+        let all = self.node.plan(&Select::count(&self.definition.keyspace, &self.definition.name), 1)?;
         Ok(TableFacts::of_bytes(&all.app_metadata).known_rows)
     }
 
@@ -243,12 +247,24 @@ impl Table for RemoteTable {
         let mut client = self.node.client.clone();
         let answer = self.node.runtime.block_on(client.do_get(wire));
         let stream = answer.map_err(|status| self.node.failed(&status))?.into_inner();
+        let losses: SharedLosses = Arc::default();
+        let heard = Arc::clone(&losses);
+        // Messages without a header are no Arrow, and not for its decoder.
         let stream = stream.map_err(|status| FlightError::Tonic(Box::new(status)));
+        let stream = stream.try_filter_map(move |data| {
+            let batch = match data.data_header.is_empty() {
+                false => Ok(Some(data)),
+                true => heard.lock().read(&data.app_metadata).map(|()| None),
+            };
+            std::future::ready(batch.map_err(|error| FlightError::ExternalError(Box::new(error))))
+        });
         Ok(Box::new(RemoteBatches {
             node: Arc::clone(&self.node),
             stream: FlightDataDecoder::new(stream),
             schema: request.schema(),
             progress: Progress::default(),
+            unheard: losses,
+            losses: Vec::new(),
             rows: 0,
             is_over: false,
         }))
@@ -261,6 +277,10 @@ struct RemoteBatches {
     stream: FlightDataDecoder,
     schema: SchemaRef,
     progress: Progress,
+    /// What the stream has heard of losses.
+    unheard: SharedLosses,
+    /// The same, as it was behind the last batch.
+    losses: Vec<Loss>,
     rows: u64,
     is_over: bool,
 }
@@ -301,6 +321,9 @@ impl Iterator for RemoteBatches {
             return None;
         }
         let next = self.next_batch().transpose();
+        let heard = self.unheard.lock();
+        self.losses.extend_from_slice(heard.all().get(self.losses.len()..).unwrap_or_default());
+        drop(heard);
         self.is_over = !matches!(next, Some(Ok(_)));
         next
     }
@@ -318,5 +341,9 @@ impl Batches for RemoteBatches {
 
     fn bytes_done(&self) -> u64 {
         self.progress.bytes_done
+    }
+
+    fn losses(&self) -> &[Loss] {
+        &self.losses
     }
 }

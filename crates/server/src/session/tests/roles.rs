@@ -1,5 +1,6 @@
 //! Logins, roles and permissions, through a socket.
 
+mod certificates;
 mod credentials;
 mod masks;
 
