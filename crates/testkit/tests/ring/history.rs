@@ -3,17 +3,20 @@
 //! Moments are numbers in the order in which things happened. An operation has a begin and an end; one that
 //! failed, or whose answer never came, may have happened at any moment since its begin, or never.
 //!
-//! 1. **Registers** (the rows of `plain`): what is read at QUORUM is not older than what was acknowledged at
-//!    QUORUM, or read at QUORUM, before the read began. Older means by timestamp, as writes of nodes whose
-//!    clocks differ are ordered so. A row that is not there has a deletion that explains it. So a row that
-//!    is deleted does not come back.
+//! 1. **Registers** (the rows of `plain`): what is read is not older than what was acknowledged, or read, before
+//!    the read began ([`super::registers`]).
 //! 2. **Conditions** (`register`): each success read what no other success read, and at least what was
 //!    acknowledged before it began; serial reads too.
 //! 3. **Counters**: as many as were acknowledged, and as were begun at most.
 //! 4. **Batches**: both halves of a logged batch are there in the end, or none; both if it was acknowledged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use model::Consistency;
+
+use super::levels::Layout;
+use super::pages::{Order, Seen, Until};
+use super::registers::Place;
 use super::tables::{Change, Found, Wanted};
 
 /// When something happened.
@@ -22,10 +25,10 @@ pub type Moment = u64;
 /// What a client did.
 #[derive(Clone, Debug)]
 pub enum Did {
-    /// To a partition of `plain`; whether at QUORUM or ALL.
-    Wrote { k: i32, change: Change, timestamp: i64, is_quorum: bool },
-    /// From `plain` at QUORUM or ALL; nothing where it failed.
-    Read { wanted: Wanted, is_reversed: bool, rows: Vec<Found> },
+    /// To a partition of `plain`.
+    Wrote { k: i32, change: Change, timestamp: i64, level: Consistency },
+    /// From `plain`; the pages that came.
+    Read { wanted: Wanted, level: Consistency, page_rows_max: u64, pages: Vec<Seen> },
     /// Raised the register by one; what it read.
     Raised { before: i64 },
     /// Read the register at SERIAL.
@@ -49,8 +52,9 @@ pub struct Operation {
 }
 
 /// All that happened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct History {
+    pub layout: Layout,
     pub operations: Vec<Operation>,
 }
 
@@ -63,103 +67,17 @@ pub struct Last {
     pub pairs: Vec<Found>,
 }
 
-/// A row of `plain`.
-type Place = (i32, i32);
-
 impl History {
     /// Holds the history to all that was promised.
     ///
     /// # Panics
     /// When a promise was not kept.
-    pub fn check(&self, last: &Last, rows: i32) {
-        let end = Moment::MAX;
-        let all = Did::Read { wanted: Wanted::Everything, is_reversed: false, rows: last.plain.clone() };
-        let ending = Operation { client: 0, node: 0, begin: end - 1, end: Some(end), did: all };
-        let reads = self.operations.iter().filter(|operation| operation.end.is_some()).chain([&ending]);
-        for read in reads {
-            self.check_read(read, rows);
-        }
+    pub fn check(&self, last: &Last, order: Order, rows: i32) {
+        self.check_reads(order, rows);
+        self.check_read(&last_read(last.plain.clone()), order, rows);
         self.check_conditions(last);
         self.check_counters(last);
         self.check_batches(last);
-    }
-
-    fn check_read(&self, read: &Operation, rows: i32) {
-        let Did::Read { wanted, is_reversed, rows: found } = &read.did else { return };
-        let mut by_place: BTreeMap<Place, Found> = BTreeMap::new();
-        for row in found {
-            assert!(by_place.insert((row.k, row.c), *row).is_none(), "a row came twice: {read:?}");
-        }
-        for (k, c) in self.places(rows) {
-            let is_asked_for = match wanted {
-                Wanted::Everything => true,
-                Wanted::Partition(of) => *of == k,
-                // Behind the last row of as many as were asked for, nothing is known.
-                Wanted::First(of, limit) => {
-                    let edge = found.last().filter(|_| found.len() as u64 == *limit).map(|row| row.c);
-                    *of == k && edge.is_none_or(|edge| if *is_reversed { c >= edge } else { c <= edge })
-                }
-            };
-            if is_asked_for {
-                self.check_row((k, c), by_place.get(&(k, c)), read);
-            }
-        }
-    }
-
-    fn places(&self, rows: i32) -> BTreeSet<Place> {
-        let written = self.operations.iter().filter_map(|operation| match &operation.did {
-            Did::Wrote { k, .. } => Some(*k),
-            _ => None,
-        });
-        written.flat_map(|k| (0..rows).map(move |c| (k, c))).collect()
-    }
-
-    fn check_row(&self, place: Place, found: Option<&Found>, read: &Operation) {
-        let read_end = read.end.expect("a read that succeeded");
-        // The least that it has to see, and who says so.
-        let (mut least, mut because) = (i64::MIN, None);
-        for operation in &self.operations {
-            if operation.end.is_none_or(|end| end >= read.begin) {
-                continue;
-            }
-            let seen = match &operation.did {
-                Did::Wrote { timestamp, is_quorum: true, .. } if operation.touches(place) => *timestamp,
-                Did::Read { rows, .. } => {
-                    let same = rows.iter().find(|row| (row.k, row.c) == place);
-                    same.map_or(i64::MIN, |row| row.timestamp)
-                }
-                _ => continue,
-            };
-            if seen > least {
-                (least, because) = (seen, Some(operation));
-            }
-        }
-        let explains = |operation: &&Operation| {
-            operation.begin < read_end
-                && operation.touches(place)
-                && match (&operation.did, found) {
-                    (Did::Wrote { change: Change::Put(_, value), timestamp, .. }, Some(row)) => {
-                        (*value, *timestamp) == (row.value, row.timestamp)
-                    }
-                    (Did::Wrote { change: Change::Put(..), .. }, None) => false,
-                    (Did::Wrote { timestamp, .. }, None) => *timestamp >= least,
-                    _ => false,
-                }
-        };
-        let explanation = self.operations.iter().find(explains);
-        match found {
-            Some(row) => {
-                assert!(
-                    row.timestamp >= least,
-                    "row {place:?}: {read:?}\nsaw {row:?}, which is older than {because:?}"
-                );
-                assert!(explanation.is_some(), "row {place:?}: nobody wrote {row:?}, which {read:?} saw");
-            }
-            None => assert!(
-                least == i64::MIN || explanation.is_some(),
-                "row {place:?}: {read:?}\ndid not see {because:?}"
-            ),
-        }
     }
 
     fn check_conditions(&self, last: &Last) {
@@ -237,9 +155,18 @@ impl History {
     }
 }
 
+/// The read at ALL that found these rows in the end.
+fn last_read(rows: Vec<Found>) -> Operation {
+    let end = Moment::MAX;
+    let page = Seen { node: 1, begin: end - 1, end, now_s: u32::MAX, rows, until: Until::End };
+    let (wanted, level) = (Wanted::EVERYTHING, Consistency::All);
+    let did = Did::Read { wanted, level, page_rows_max: u64::MAX, pages: vec![page] };
+    Operation { client: 0, node: 1, begin: end - 1, end: Some(end), did }
+}
+
 impl Operation {
     /// Whether it is a write of that row.
-    fn touches(&self, (k, c): Place) -> bool {
+    pub fn touches(&self, (k, c): Place) -> bool {
         match &self.did {
             Did::Wrote { k: of, change, .. } => {
                 *of == k

@@ -6,8 +6,13 @@
 
 #![allow(clippy::print_stdout, reason = "what a seed did is shown to who lives it again")]
 
+mod client;
+mod faults;
 mod history;
+mod levels;
 mod life;
+mod pages;
+mod registers;
 mod tables;
 
 use life::{Left, Plan, live, rows_max};
@@ -37,7 +42,7 @@ fn hold(seed: u64) {
         left.history.operations.iter().for_each(|operation| println!("{operation:?}"));
         println!("{} turns", left.turns);
     }
-    left.history.check(&left.last, rows_max());
+    left.history.check(&left.last, left.order, rows_max());
 }
 
 /// Half of the seeds. Those that fail are named with how they are lived again.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coordinator::{Page, PullError};
 use env::random::Random;
+use model::clustering::Slice;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use model::schema::Replication;
@@ -12,6 +13,8 @@ use model::{
     PartitionUpdate, Row, TableSchema,
 };
 use uuid::Uuid;
+
+use super::pages::Order;
 
 /// The name of the keyspace.
 pub const KEYSPACE: &str = "ks";
@@ -57,6 +60,12 @@ impl Tables {
         }
     }
 
+    /// In which order rows of `plain` are stored.
+    pub fn order(&self) -> Order {
+        let column = self.plain.clustering_columns().first();
+        Order { is_descending: column.is_some_and(|column| column.descending) }
+    }
+
     /// The keyspace, of three replicas.
     pub fn keyspace(&self) -> KeyspaceSchema {
         let mut keyspace = KeyspaceSchema::new(KEYSPACE, Replication::simple(3));
@@ -75,27 +84,59 @@ fn int(bytes: &[u8]) -> i32 {
 }
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug)]
-pub enum Wanted {
-    Partition(i32),
-    /// The first rows of a partition.
-    First(i32, u64),
-    Everything,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Of one partition; else of all.
+    pub partition: Option<i32>,
+    /// So many rows at most.
+    pub rows: u64,
+    /// So many rows of each partition at most.
+    pub rows_per_partition: u64,
+    /// Just the partitions that have a row.
+    pub is_distinct: bool,
+    /// From the last row of the partition to its first.
+    pub is_backwards: bool,
+}
+
+impl Wanted {
+    pub const EVERYTHING: Wanted = Wanted {
+        partition: None,
+        rows: u64::MAX,
+        rows_per_partition: u64::MAX,
+        is_distinct: false,
+        is_backwards: false,
+    };
+
+    /// All rows of a partition.
+    pub fn partition(k: i32) -> Wanted {
+        Wanted { partition: Some(k), ..Wanted::EVERYTHING }
+    }
+
+    /// Rows of each partition at most.
+    pub fn rows_of_each(&self) -> u64 {
+        if self.is_distinct { 1 } else { self.rows_per_partition }
+    }
 }
 
 pub fn read_of(table: &Arc<TableSchema>, wanted: Wanted, now_s: u32) -> ReadCommand {
-    let (partitions, rows) = match wanted {
-        Wanted::Partition(k) => (PartitionSelection::Keys(vec![key(k)]), u64::MAX),
-        Wanted::First(k, rows) => (PartitionSelection::Keys(vec![key(k)]), rows),
-        Wanted::Everything => (PartitionSelection::Range(KeyRange::FULL), u64::MAX),
+    let partitions = match wanted.partition {
+        Some(k) => PartitionSelection::Keys(vec![key(k)]),
+        None => PartitionSelection::Range(KeyRange::FULL),
     };
     ReadCommand {
         table: Arc::clone(table),
         partitions,
-        clusterings: ClusteringFilter::all(),
-        columns: ColumnSelection::all(table),
+        clusterings: ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: wanted.is_backwards },
+        columns: match wanted.is_distinct {
+            true => ColumnSelection::of(Vec::new()),
+            false => ColumnSelection::all(table),
+        },
         row_filter: Vec::new(),
-        limits: DataLimits { rows, ..DataLimits::NONE },
+        limits: DataLimits {
+            rows: wanted.rows,
+            rows_per_partition: wanted.rows_per_partition,
+            distinct: wanted.is_distinct,
+        },
         now_s,
     }
 }
@@ -109,6 +150,22 @@ pub struct Found {
     pub timestamp: i64,
 }
 
+/// The clustering of a row, of which there may be none.
+pub fn c_of(clustering: &Clustering) -> i32 {
+    clustering.value(0).map_or(0, int)
+}
+
+/// The first row of each partition of a page, of which values were not asked for.
+pub fn first_rows(page: &mut Page) -> Result<Vec<Found>, PullError> {
+    let mut out = Vec::new();
+    while let Some(row) = page.next_row()? {
+        let Some(found) = row.row else { continue };
+        let (k, c) = (int(&row.key.key.0), c_of(&found.clustering));
+        out.push(Found { k, c, value: 0, timestamp: found.liveness.timestamp });
+    }
+    Ok(out)
+}
+
 /// All rows of a page. Values are numbers, perhaps with padding behind, or counters.
 pub fn rows(page: &mut Page, is_counter: bool) -> Result<Vec<Found>, PullError> {
     let mut out = Vec::new();
@@ -119,7 +176,7 @@ pub fn rows(page: &mut Page, is_counter: bool) -> Result<Vec<Found>, PullError> 
             Some(number) if !is_counter => i64::from_be_bytes(*number),
             _ => model::counter::total(&cell.value),
         };
-        let c = found.clustering.value(0).map_or(0, int);
+        let c = c_of(&found.clustering);
         out.push(Found { k: int(&row.key.key.0), c, value, timestamp: cell.timestamp });
     }
     Ok(out)
