@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use coordinator::{CasRequest, Coordinator, CoordinatorError, ReadRequest};
+use env::clock::{Clock, ManualClock};
 use env::random::Random;
 use env::sync::Mutex;
 use env::tasks::{Tasks, block_on};
@@ -16,11 +17,13 @@ use testkit::sim::ring::Nodes;
 
 use super::history::{Did, Last, Moment, Operation};
 use super::pages::Paging;
-use super::tables::{Change, Found, Tables, Wanted, increment, key, mutation, read_of, rows};
+use super::tables::{Change, Found, Life, Tables, Wanted, increment, key, mutation, read_of, rows};
 
 const PARTITIONS: u64 = 3;
 /// Rows of a partition.
 pub const ROWS: u64 = 4;
+/// Short enough that rows end within a life.
+const TTL_SECONDS_MAX: u64 = 8;
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -32,7 +35,9 @@ pub struct Shared {
     pub numbers: Vec<u8>,
     pub tasks: Tasks,
     pub operations: Arc<Mutex<Vec<Operation>>>,
-    pub moments: Arc<AtomicU64>,
+    pub moments: Arc<Mutex<Vec<i64>>>,
+    /// The true time.
+    pub clock: Arc<ManualClock>,
     pub values: Arc<AtomicU64>,
     pub clients_left: Arc<AtomicU64>,
     pub habits: Habits,
@@ -59,7 +64,9 @@ struct Begun {
 
 impl Shared {
     pub fn moment(&self) -> Moment {
-        self.moments.fetch_add(1, Ordering::SeqCst)
+        let mut moments = self.moments.lock();
+        moments.push(self.clock.now_micros());
+        moments.len() as Moment - 1
     }
 
     fn note(&self, begun: Begun, is_done: bool, did: Did) {
@@ -103,7 +110,7 @@ impl Shared {
         match kind {
             0..=6 => {
                 let timestamp = coordinator.next_timestamp();
-                let change = self.change(random);
+                let change = self.change(now_s, random);
                 let consistency = match random.below(6) {
                     0 => Consistency::One,
                     1 => Consistency::All,
@@ -145,12 +152,17 @@ impl Shared {
         }
     }
 
-    fn change(&self, random: &Random) -> Change {
+    fn change(&self, now_s: u32, random: &Random) -> Change {
         let c = random.below(ROWS) as i32;
         match random.below(10) {
             0 => Change::DeleteAll,
             1 | 2 => Change::Delete(c),
-            _ => Change::Put(c, self.values.fetch_add(1, Ordering::SeqCst) as i64 + 1),
+            kind => {
+                let value = self.values.fetch_add(1, Ordering::SeqCst) as i64 + 1;
+                let ttl_s = 1 + random.below(TTL_SECONDS_MAX) as i32;
+                let life = Life { ttl_s, end_s: now_s + ttl_s as u32 };
+                Change::Put(c, value, (kind < 5).then_some(life))
+            }
         }
     }
 
@@ -197,7 +209,7 @@ impl Shared {
         let decide = move |found: Vec<Vec<Found>>, ballot: i64| {
             let value = found.first().and_then(|rows| rows.first()).map_or(0, |row| row.value);
             *seen.lock() = value;
-            let raised = mutation(&table, 0, &Change::Put(0, value + 1), ballot, now_s);
+            let raised = mutation(&table, 0, &Change::Put(0, value + 1, None), ballot, now_s);
             Ok::<_, CoordinatorError>(does_hold.then(|| vec![raised]))
         };
         let coordinator: Arc<Coordinator> = Arc::clone(&node.coordinator);
@@ -216,8 +228,8 @@ impl Shared {
         let partitions = [first, first + 100];
         let coordinator = Arc::clone(&node.coordinator);
         let (timestamp, now_s) = (coordinator.next_timestamp(), node.env().now_seconds() as u32);
-        let of =
-            |k: &i32| mutation(&self.tables.pairs, *k, &Change::Put(number as i32, number), timestamp, now_s);
+        let put = Change::Put(number as i32, number, None);
+        let of = |k: &i32| mutation(&self.tables.pairs, *k, &put, timestamp, now_s);
         let mutations = partitions.iter().map(of).collect();
         let deadline = node.deadline(Timeouts::default().write);
         let done = self.ask(begun.node, node, async move {

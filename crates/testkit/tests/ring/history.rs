@@ -56,6 +56,10 @@ pub struct Operation {
 pub struct History {
     pub layout: Layout,
     pub operations: Vec<Operation>,
+    /// When each moment was, in microseconds since the epoch.
+    pub micros: Vec<i64>,
+    /// By how much the clock of a node was ahead or behind at most.
+    pub skew_micros_max: i64,
 }
 
 /// What is there in the end, as read at ALL.
@@ -164,6 +168,13 @@ fn last_read(rows: Vec<Found>) -> Operation {
     Operation { client: 0, node: 1, begin: end - 1, end: Some(end), did }
 }
 
+impl History {
+    /// When a moment was, in microseconds since the epoch; the end of the life comes after all.
+    pub fn micros(&self, moment: Moment) -> i64 {
+        usize::try_from(moment).ok().and_then(|moment| self.micros.get(moment).copied()).unwrap_or(i64::MAX)
+    }
+}
+
 impl Operation {
     /// Whether it is a write of that row.
     pub fn touches(&self, (k, c): Place) -> bool {
@@ -171,7 +182,7 @@ impl Operation {
             Did::Wrote { k: of, change, .. } => {
                 *of == k
                     && match change {
-                        Change::Put(at, _) | Change::Delete(at) => *at == c,
+                        Change::Put(at, ..) | Change::Delete(at) => *at == c,
                         Change::DeleteAll => true,
                     }
             }

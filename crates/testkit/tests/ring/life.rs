@@ -10,7 +10,7 @@ use env::tasks::TaskHandle;
 use testkit::sim::ring::Ring;
 
 use super::client::{Habits, KINDS, ROWS, Shared};
-use super::faults::happen;
+use super::faults::Happened;
 use super::history::{History, Last};
 use super::levels::Layout;
 use super::pages::Order;
@@ -56,7 +56,7 @@ pub fn live(seed: u64, plan: Plan) -> Left {
             ring.start(number).unwrap_or_else(|error| panic!("node {number} does not start: {error}"));
         }
         ring.settle();
-        let tables = Tables::new(&random);
+        let tables = Tables::new(&random, !plan.has_faults);
         let first = ring.nodes().get(1).expect("the first node");
         let schema = first.engine.schema().with_keyspace(tables.keyspace());
         first.engine.install_schema(schema).expect("a schema");
@@ -70,6 +70,7 @@ pub fn live(seed: u64, plan: Plan) -> Left {
             tasks: ring.tasks(),
             operations: Arc::default(),
             moments: Arc::default(),
+            clock: Arc::clone(simulation.clock()),
             values: Arc::default(),
             clients_left: Arc::new(AtomicU64::new(CLIENTS as u64)),
             habits: Habits {
@@ -84,12 +85,10 @@ pub fn live(seed: u64, plan: Plan) -> Left {
                 ring.tasks().spawn(format!("client {client}"), work).expect("a task")
             })
             .collect();
-        let mut faults = Vec::new();
+        let mut happened = Happened::default();
         while shared.clients_left.load(Ordering::SeqCst) > 0 {
             ring.wait(Duration::from_millis(200 + random.below(4_000)));
-            if plan.has_faults {
-                faults.push(happen(&mut ring, &random, plan.has_restarts));
-            }
+            happened.next(&mut ring, &random, plan.has_faults, plan.has_restarts);
         }
         clients.into_iter().for_each(TaskHandle::join);
         for number in ring.numbers() {
@@ -106,11 +105,16 @@ pub fn live(seed: u64, plan: Plan) -> Left {
         let operations = shared.operations.lock().clone();
         let left = Left {
             order: shared.tables.order(),
-            history: History { layout: Layout::of_one(plan.nodes), operations },
+            history: History {
+                layout: Layout::of_one(plan.nodes),
+                operations,
+                micros: shared.moments.lock().clone(),
+                skew_micros_max: happened.skew_micros_max,
+            },
             last,
             fingerprint: simulation.fingerprint(),
             turns: simulation.turns(),
-            faults,
+            faults: happened.told,
         };
         drop(shared);
         ring.close();

@@ -10,6 +10,9 @@
 //!    which it meets ([`super::levels`]). Older means by timestamp, as writes of nodes whose clocks differ are
 //!    ordered so. A row that is not there has a deletion that explains it. So a row that is deleted does not
 //!    come back.
+//! 4. A row that was written with a TTL is not seen from the second on at which that ends. It may be missing
+//!    from that second on, by the clock of the node that was asked, or of a node that compacted it away: by the
+//!    true time and what clocks of this life were ahead. What it has replaced does not come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,6 +121,12 @@ impl History {
         out
     }
 
+    /// The latest second that the clock of a node has shown before a page ended.
+    fn seconds_max(&self, page: &Seen) -> u32 {
+        let ahead = self.micros(page.end).saturating_add(self.skew_micros_max);
+        page.now_s.max(u32::try_from(ahead / 1_000_000).unwrap_or(u32::MAX))
+    }
+
     fn check_row(
         &self,
         place: Place,
@@ -132,15 +141,19 @@ impl History {
                 (least, because) = (timestamp, Some(evidence.of));
             }
         }
+        let now_s_max = self.seconds_max(page);
         let explains = |operation: &&Operation| {
             operation.begin < page.end
                 && operation.touches(place)
                 && match (&operation.did, found) {
-                    (Did::Wrote { change: Change::Put(_, value), timestamp, .. }, Some(row)) => {
+                    (Did::Wrote { change: Change::Put(_, value, life), timestamp, .. }, Some(row)) => {
+                        let lives = life.is_none_or(|life| page.now_s < life.end_s);
                         // Values are not asked for where partitions are.
-                        *timestamp == row.timestamp && (*value == row.value || row.value == 0)
+                        lives && *timestamp == row.timestamp && (*value == row.value || row.value == 0)
                     }
-                    (Did::Wrote { change: Change::Put(..), .. }, None) => false,
+                    (Did::Wrote { change: Change::Put(_, _, life), timestamp, .. }, None) => {
+                        life.is_some_and(|life| life.end_s <= now_s_max) && *timestamp >= least
+                    }
                     (Did::Wrote { timestamp, .. }, None) => *timestamp >= least,
                     _ => false,
                 }

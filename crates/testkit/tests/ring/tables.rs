@@ -33,7 +33,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    pub fn new(random: &Random) -> Tables {
+    /// Tables. Where `forgets` is set, `plain` forgets what was deleted or has expired as soon as it may.
+    pub fn new(random: &Random, forgets: bool) -> Tables {
         let strategy = ["SizeTiered", "Leveled", "Unified"][random.below(3) as usize];
         let strategy = format!("org.apache.cassandra.db.compaction.{strategy}CompactionStrategy");
         let finish = |mut table: TableSchema| {
@@ -52,8 +53,12 @@ impl Tables {
                     .build(),
             )
         };
+        let mut plain = rows("plain", 1);
+        if forgets {
+            Arc::make_mut(&mut plain).options.gc_grace_seconds = 0;
+        }
         Tables {
-            plain: rows("plain", 1),
+            plain,
             register: finish(named("register", 2).regular("v", CqlType::Blob).build()),
             counter: finish(named("counter", 3).regular("v", CqlType::Counter).build()),
             pairs: rows("pairs", 4),
@@ -189,11 +194,19 @@ fn padded(value: i64, padding: usize) -> bytes::Bytes {
     bytes.into()
 }
 
+/// Until when a row that is written lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    pub ttl_s: i32,
+    /// The second at which it is over, by the clock of who wrote it.
+    pub end_s: u32,
+}
+
 /// What is written to a partition.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A row's value.
-    Put(i32, i64),
+    /// A row's value; how long it lives, unless for ever.
+    Put(i32, i64, Option<Life>),
     /// A row's deletion.
     Delete(i32),
     /// All rows' deletion.
@@ -204,7 +217,7 @@ pub fn mutation(table: &Arc<TableSchema>, k: i32, change: &Change, timestamp: i6
     let mut update = PartitionUpdate::new(Arc::clone(table), key(k));
     let column = table.column("v").expect("a column").id;
     match change {
-        Change::Put(c, value) => {
+        Change::Put(c, value, life) => {
             let has_rows = table.column("c").is_some();
             let clustering = if has_rows {
                 Clustering::from_values([&c.to_be_bytes()[..]])
@@ -212,9 +225,17 @@ pub fn mutation(table: &Arc<TableSchema>, k: i32, change: &Change, timestamp: i6
                 Clustering::default()
             };
             let mut row = Row::new(clustering);
-            row.liveness = Liveness::new(timestamp);
             let padding = if has_rows && value % 3 == 0 { 300 } else { 0 };
-            row.cells.push(Cell::live(column, timestamp, padded(*value, padding)));
+            let value = padded(*value, padding);
+            let (liveness, cell) = match life {
+                None => (Liveness::new(timestamp), Cell::live(column, timestamp, value)),
+                Some(Life { ttl_s, end_s }) => (
+                    Liveness::expiring(timestamp, *ttl_s, *end_s),
+                    Cell::expiring(column, timestamp, *ttl_s, *end_s, value),
+                ),
+            };
+            row.liveness = liveness;
+            row.cells.push(cell);
             update.add_row(row);
         }
         Change::Delete(c) => {
