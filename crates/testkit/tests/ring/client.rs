@@ -17,7 +17,8 @@ use testkit::sim::ring::Nodes;
 
 use super::history::{Did, Last, Moment, Operation};
 use super::pages::Paging;
-use super::tables::{Change, Found, Life, Tables, Wanted, increment, key, mutation, read_of, rows};
+use super::tables::{Change, Found, Life, Register, Tables, Wanted, increment, key, mutation, read_of, rows};
+use super::truncation::Emptying;
 
 const PARTITIONS: u64 = 3;
 /// Rows of a partition.
@@ -25,7 +26,7 @@ pub const ROWS: u64 = 4;
 /// Short enough that rows end within a life.
 const TTL_SECONDS_MAX: u64 = 8;
 /// How long a client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What clients share.
 #[derive(Clone)]
@@ -53,13 +54,13 @@ pub struct Habits {
 }
 
 /// Kinds of operations, some of which are drawn more often than others.
-pub const KINDS: u64 = 20;
+pub const KINDS: u64 = 24;
 
 /// An operation that was begun.
-struct Begun {
-    client: usize,
-    node: u8,
-    begin: Moment,
+pub struct Begun {
+    pub client: usize,
+    pub node: u8,
+    pub begin: Moment,
 }
 
 impl Shared {
@@ -69,10 +70,11 @@ impl Shared {
         moments.len() as Moment - 1
     }
 
-    fn note(&self, begun: Begun, is_done: bool, did: Did) {
-        let end = is_done.then(|| self.moment());
+    pub fn note(&self, begun: Begun, is_done: bool, did: Did) {
+        let over = self.moment();
         let Begun { client, node, begin } = begun;
-        self.operations.lock().push(Operation { client, node, begin, end, did });
+        let end = is_done.then_some(over);
+        self.operations.lock().push(Operation { client, node, begin, over, end, did });
     }
 
     pub fn be_client(&self, client: usize, operations: usize, random: &Random) {
@@ -110,8 +112,8 @@ impl Shared {
         match kind {
             0..=6 => {
                 let timestamp = coordinator.next_timestamp();
-                let change = self.change(now_s, random);
-                let consistency = match random.below(6) {
+                let (table, change) = (Register::Plain, self.change(now_s, random));
+                let level = match random.below(6) {
                     0 => Consistency::One,
                     1 => Consistency::All,
                     _ => Consistency::Quorum,
@@ -119,18 +121,13 @@ impl Shared {
                 let written = mutation(&self.tables.plain, k, &change, timestamp, now_s);
                 let done = self.ask(number, node, async move {
                     let deadline = Some(&write_deadline);
-                    coordinator.write(vec![written], consistency, WriteType::Simple, deadline).await
+                    coordinator.write(vec![written], level, WriteType::Simple, deadline).await
                 });
-                self.note(begun, done.is_some(), Did::Wrote { k, change, timestamp, level: consistency });
+                self.note(begun, done.is_some(), Did::Wrote { table, k, change, timestamp, level });
             }
             7..=12 => {
-                let wanted = Wanted::drawn(k, ROWS, random);
                 let level = if random.below(8) == 0 { Consistency::All } else { Consistency::Quorum };
-                let paging = (random.below(3) == 0).then(|| Paging::drawn(random));
-                let (pages, is_whole) =
-                    self.read_pages((number, node), &self.tables.plain, wanted, level, paging, random);
-                let page_rows_max = paging.map_or(u64::MAX, Paging::rows);
-                self.note(begun, is_whole, Did::Read { wanted, level, page_rows_max, pages });
+                self.look_through(begun, node, Register::Plain, (k, level), random);
             }
             13 | 14 => self.raise(begun, node, random.below(4) > 0),
             15 => {
@@ -148,11 +145,31 @@ impl Shared {
                 });
                 self.note(begun, done.is_some(), Did::Counted { k });
             }
-            _ => self.pair(begun, node, random),
+            18 | 19 => self.pair(begun, node, random),
+            20 | 21 => self.empty(begun, node, Emptying::Write, k, random),
+            22 => self.empty(begun, node, Emptying::Read, k, random),
+            _ => self.empty(begun, node, Emptying::Truncate, k, random),
         }
     }
 
-    fn change(&self, now_s: u32, random: &Random) -> Change {
+    /// Reads some of a table, perhaps in pages.
+    pub fn look_through(
+        &self,
+        begun: Begun,
+        node: &Arc<RingNode>,
+        table: Register,
+        (k, level): (i32, Consistency),
+        random: &Random,
+    ) {
+        let wanted = Wanted::drawn(k, ROWS, random);
+        let paging = (random.below(3) == 0).then(|| Paging::drawn(random));
+        let asked = (begun.node, node);
+        let (pages, is_whole) = self.read_pages(asked, self.tables.of(table), wanted, level, paging, random);
+        let page_rows_max = paging.map_or(u64::MAX, Paging::rows);
+        self.note(begun, is_whole, Did::Read { table, wanted, level, page_rows_max, pages });
+    }
+
+    pub fn change(&self, now_s: u32, random: &Random) -> Change {
         let c = random.below(ROWS) as i32;
         match random.below(10) {
             0 => Change::DeleteAll,
@@ -247,6 +264,7 @@ impl Shared {
         };
         Last {
             plain: read(&self.tables.plain),
+            emptied: read(&self.tables.emptied),
             register: read(&self.tables.register),
             counter: read(&self.tables.counter),
             pairs: read(&self.tables.pairs),
@@ -274,8 +292,11 @@ impl Shared {
     pub fn replicas_agree(&self, last: &Last) {
         for (number, _) in self.nodes.all() {
             let node = self.nodes.get(number).expect("a node");
-            let again = self.read(number, &node, &self.tables.plain, Wanted::EVERYTHING, Consistency::One);
-            assert_eq!(again.as_ref(), Some(&last.plain), "node {number} at ONE, after a read at ALL");
+            for (table, found) in [(Register::Plain, &last.plain), (Register::Emptied, &last.emptied)] {
+                let table = self.tables.of(table);
+                let again = self.read(number, &node, table, Wanted::EVERYTHING, Consistency::One);
+                assert_eq!(again.as_ref(), Some(found), "node {number} at ONE, after a read at ALL");
+            }
         }
         assert_eq!(self.read_all(), *last, "a second read at ALL");
     }

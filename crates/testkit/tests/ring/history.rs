@@ -5,6 +5,7 @@
 //!
 //! 1. **Registers** (the rows of `plain`): what is read is not older than what was acknowledged, or read, before
 //!    the read began ([`super::registers`]).
+//!    So are those of `emptied`, which is truncated besides ([`super::truncation`]).
 //! 2. **Conditions** (`register`): each success read what no other success read, and at least what was
 //!    acknowledged before it began; serial reads too.
 //! 3. **Counters**: as many as were acknowledged, and as were begun at most.
@@ -17,7 +18,7 @@ use model::Consistency;
 use super::levels::Layout;
 use super::pages::{Order, Seen, Until};
 use super::registers::Place;
-use super::tables::{Change, Found, Wanted};
+use super::tables::{Change, Found, Register, Wanted};
 
 /// When something happened.
 pub type Moment = u64;
@@ -25,10 +26,12 @@ pub type Moment = u64;
 /// What a client did.
 #[derive(Clone, Debug)]
 pub enum Did {
-    /// To a partition of `plain`.
-    Wrote { k: i32, change: Change, timestamp: i64, level: Consistency },
-    /// From `plain`; the pages that came.
-    Read { wanted: Wanted, level: Consistency, page_rows_max: u64, pages: Vec<Seen> },
+    /// To a partition.
+    Wrote { table: Register, k: i32, change: Change, timestamp: i64, level: Consistency },
+    /// From a table; the pages that came.
+    Read { table: Register, wanted: Wanted, level: Consistency, page_rows_max: u64, pages: Vec<Seen> },
+    /// Emptied that table of its own.
+    Truncated,
     /// Raised the register by one; what it read.
     Raised { before: i64 },
     /// Read the register at SERIAL.
@@ -46,6 +49,8 @@ pub struct Operation {
     pub client: usize,
     pub node: u8,
     pub begin: Moment,
+    /// When the client turned to something else.
+    pub over: Moment,
     /// When it was acknowledged.
     pub end: Option<Moment>,
     pub did: Did,
@@ -58,6 +63,10 @@ pub struct History {
     pub operations: Vec<Operation>,
     /// When each moment was, in microseconds since the epoch.
     pub micros: Vec<i64>,
+    /// In which orders rows are stored: of `plain`, of `emptied`.
+    pub orders: [Order; 2],
+    /// How long after an operation its messages may still arrive, in microseconds, by true time.
+    pub echo_micros_max: i64,
     /// By how much the clock of a node was ahead or behind at most.
     pub skew_micros_max: i64,
 }
@@ -66,6 +75,7 @@ pub struct History {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Last {
     pub plain: Vec<Found>,
+    pub emptied: Vec<Found>,
     pub register: Vec<Found>,
     pub counter: Vec<Found>,
     pub pairs: Vec<Found>,
@@ -76,9 +86,10 @@ impl History {
     ///
     /// # Panics
     /// When a promise was not kept.
-    pub fn check(&self, last: &Last, order: Order, rows: i32) {
-        self.check_reads(order, rows);
-        self.check_read(&last_read(last.plain.clone()), order, rows);
+    pub fn check(&self, last: &Last, rows: i32) {
+        self.check_reads(rows);
+        self.check_read(&last_read(Register::Plain, last.plain.clone()), rows);
+        self.check_read(&last_read(Register::Emptied, last.emptied.clone()), rows);
         self.check_conditions(last);
         self.check_counters(last);
         self.check_batches(last);
@@ -160,15 +171,19 @@ impl History {
 }
 
 /// The read at ALL that found these rows in the end.
-fn last_read(rows: Vec<Found>) -> Operation {
+fn last_read(table: Register, rows: Vec<Found>) -> Operation {
     let end = Moment::MAX;
     let page = Seen { node: 1, begin: end - 1, end, now_s: u32::MAX, rows, until: Until::End };
     let (wanted, level) = (Wanted::EVERYTHING, Consistency::All);
-    let did = Did::Read { wanted, level, page_rows_max: u64::MAX, pages: vec![page] };
-    Operation { client: 0, node: 1, begin: end - 1, end: Some(end), did }
+    let did = Did::Read { table, wanted, level, page_rows_max: u64::MAX, pages: vec![page] };
+    Operation { client: 0, node: 1, begin: end - 1, over: end, end: Some(end), did }
 }
 
 impl History {
+    pub fn order(&self, register: Register) -> Order {
+        self.orders[register as usize]
+    }
+
     /// When a moment was, in microseconds since the epoch; the end of the life comes after all.
     pub fn micros(&self, moment: Moment) -> i64 {
         usize::try_from(moment).ok().and_then(|moment| self.micros.get(moment).copied()).unwrap_or(i64::MAX)
@@ -177,10 +192,10 @@ impl History {
 
 impl Operation {
     /// Whether it is a write of that row.
-    pub fn touches(&self, (k, c): Place) -> bool {
+    pub fn touches(&self, register: Register, (k, c): Place) -> bool {
         match &self.did {
-            Did::Wrote { k: of, change, .. } => {
-                *of == k
+            Did::Wrote { table, k: of, change, .. } => {
+                (*table, *of) == (register, k)
                     && match change {
                         Change::Put(at, ..) | Change::Delete(at) => *at == c,
                         Change::DeleteAll => true,

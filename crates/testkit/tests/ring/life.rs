@@ -13,10 +13,13 @@ use super::client::{Habits, KINDS, ROWS, Shared};
 use super::faults::Happened;
 use super::history::{History, Last};
 use super::levels::Layout;
-use super::pages::Order;
-use super::tables::Tables;
+use super::tables::{Register, Tables};
 
 const CLIENTS: usize = 3;
+/// How long a message may be on its way: nobody carries out a write that is later than its timeout.
+const ECHO_MICROS_MAX: i64 = 2_500_000;
+/// The same where nothing fails.
+const FAIR_ECHO_MICROS_MAX: i64 = 10_000;
 /// Until batches that were left behind are completed.
 const BATCHES_COMPLETED: Duration = Duration::from_secs(30);
 
@@ -37,8 +40,6 @@ pub struct Plan {
 /// What a life leaves.
 pub struct Left {
     pub history: History,
-    /// In which order rows are stored.
-    pub order: Order,
     pub last: Last,
     /// Of its turns.
     pub fingerprint: u64,
@@ -75,7 +76,7 @@ pub fn live(seed: u64, plan: Plan) -> Left {
             clients_left: Arc::new(AtomicU64::new(CLIENTS as u64)),
             habits: Habits {
                 idle_millis_max: [30, 300, 1_000][random.below(3) as usize],
-                favourite: random.below(KINDS),
+                favourite: random.below(KINDS - 1),
             },
         };
         let clients: Vec<TaskHandle> = (0..CLIENTS)
@@ -104,11 +105,15 @@ pub fn live(seed: u64, plan: Plan) -> Left {
         shared.replicas_agree(&last);
         let operations = shared.operations.lock().clone();
         let left = Left {
-            order: shared.tables.order(),
             history: History {
                 layout: Layout::of_one(plan.nodes),
                 operations,
                 micros: shared.moments.lock().clone(),
+                orders: [Register::Plain, Register::Emptied].map(|register| shared.tables.order(register)),
+                echo_micros_max: match plan.has_faults {
+                    true => ECHO_MICROS_MAX + 2 * happened.skew_micros_max,
+                    false => FAIR_ECHO_MICROS_MAX,
+                },
                 skew_micros_max: happened.skew_micros_max,
             },
             last,

@@ -14,6 +14,7 @@ mod life;
 mod pages;
 mod registers;
 mod tables;
+mod truncation;
 
 use life::{Left, Plan, live, rows_max};
 
@@ -42,7 +43,7 @@ fn hold(seed: u64) {
         left.history.operations.iter().for_each(|operation| println!("{operation:?}"));
         println!("{} turns", left.turns);
     }
-    left.history.check(&left.last, left.order, rows_max());
+    left.history.check(&left.last, rows_max());
 }
 
 /// Half of the seeds. Those that fail are named with how they are lived again.

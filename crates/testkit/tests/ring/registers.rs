@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::history::{Did, History, Operation};
 use super::levels::Meetings;
 use super::pages::{Order, Position, Seen, Until};
-use super::tables::{Change, Found, Wanted};
+use super::tables::{Change, Found, Register, Wanted};
 
 /// A row.
 pub type Place = (i32, i32);
@@ -35,7 +35,7 @@ impl Evidence<'_> {
     /// The timestamp of what was written to a row, or seen of it.
     fn timestamp(&self, place: Place) -> Option<i64> {
         match (&self.of.did, self.page) {
-            (Did::Wrote { timestamp, .. }, _) => self.of.touches(place).then_some(*timestamp),
+            (Did::Wrote { table, timestamp, .. }, _) => self.of.touches(*table, place).then_some(*timestamp),
             (_, Some(page)) => page.rows.iter().find(|row| (row.k, row.c) == place).map(|row| row.timestamp),
             _ => None,
         }
@@ -44,20 +44,21 @@ impl Evidence<'_> {
 
 impl History {
     /// Holds all reads to what they may see. `rows` are those of a partition.
-    pub fn check_reads(&self, order: Order, rows: i32) {
+    pub fn check_reads(&self, rows: i32) {
         for read in &self.operations {
             if matches!(read.did, Did::Read { .. }) {
-                self.check_read(read, order, rows);
+                self.check_read(read, rows);
             }
         }
     }
 
     /// Holds a read to what it may see.
-    pub fn check_read(&self, read: &Operation, order: Order, rows: i32) {
-        let Did::Read { wanted, pages, page_rows_max, .. } = &read.did else { return };
+    pub fn check_read(&self, read: &Operation, rows: i32) {
+        let Did::Read { table, wanted, pages, page_rows_max, .. } = &read.did else { return };
+        let order = self.order(*table);
         let order = Order { is_descending: order.is_descending != wanted.is_backwards };
         let places: BTreeMap<Position, Place> =
-            self.places(rows).into_iter().map(|(k, c)| (order.of_row(k, c), (k, c))).collect();
+            self.places(*table, rows).into_iter().map(|(k, c)| (order.of_row(k, c), (k, c))).collect();
         let mut tally = Tally { wanted: *wanted, rows: 0, of_partition: BTreeMap::new(), last: None };
         let mut begin = Position::default();
         begin.0 = i64::MIN;
@@ -87,9 +88,9 @@ impl History {
         assert!(is_over || read.end.is_none(), "a read ended before its end: {read:?}");
     }
 
-    fn places(&self, rows: i32) -> BTreeSet<Place> {
+    fn places(&self, register: Register, rows: i32) -> BTreeSet<Place> {
         let written = self.operations.iter().filter_map(|operation| match &operation.did {
-            Did::Wrote { k, .. } => Some(*k),
+            Did::Wrote { table, k, .. } if *table == register => Some(*k),
             _ => None,
         });
         written.flat_map(|k| (0..rows).map(move |c| (k, c))).collect()
@@ -97,20 +98,22 @@ impl History {
 
     /// What was acknowledged or seen before a page, by requests that it meets.
     fn evidence(&self, read: &Operation, page: &Seen) -> Vec<Evidence<'_>> {
-        let Did::Read { level, .. } = &read.did else { return Vec::new() };
+        let Did::Read { table: register, level, .. } = &read.did else { return Vec::new() };
         let mut meetings = Meetings::of(&self.layout, *level, page.node);
         let mut out = Vec::new();
         for of in &self.operations {
             match &of.did {
-                Did::Wrote { level, .. } => {
+                Did::Wrote { table, level, .. } if table == register => {
                     let is_before = of.end.is_some_and(|end| end < page.begin);
-                    if is_before && meetings.has(*level, of.node) {
+                    let stays = is_before && self.stays(*table, of.begin, page.end);
+                    if stays && meetings.has(*level, of.node) {
                         out.push(Evidence { of, page: None });
                     }
                 }
-                Did::Read { level, wanted, pages, .. } if !wanted.is_distinct => {
+                Did::Read { table, level, wanted, pages, .. } if table == register && !wanted.is_distinct => {
                     for earlier in pages.iter().filter(|earlier| earlier.end < page.begin) {
-                        if meetings.has(*level, earlier.node) {
+                        let stays = self.stays(*table, earlier.begin, page.end);
+                        if stays && meetings.has(*level, earlier.node) {
                             out.push(Evidence { of, page: Some(earlier) });
                         }
                     }
@@ -141,10 +144,12 @@ impl History {
                 (least, because) = (timestamp, Some(evidence.of));
             }
         }
+        let Did::Read { table, .. } = read.did else { return };
         let now_s_max = self.seconds_max(page);
         let explains = |operation: &&Operation| {
             operation.begin < page.end
-                && operation.touches(place)
+                && operation.touches(table, place)
+                && !self.is_emptied(table, operation, page)
                 && match (&operation.did, found) {
                     (Did::Wrote { change: Change::Put(_, value, life), timestamp, .. }, Some(row)) => {
                         let lives = life.is_none_or(|life| page.now_s < life.end_s);

@@ -30,6 +30,15 @@ pub struct Tables {
     pub counter: Arc<TableSchema>,
     /// What logged batches write.
     pub pairs: Arc<TableSchema>,
+    /// Rows as those of `plain`, of a table that is truncated now and then.
+    pub emptied: Arc<TableSchema>,
+}
+
+/// A table of rows that are written, deleted and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    Plain,
+    Emptied,
 }
 
 impl Tables {
@@ -62,19 +71,27 @@ impl Tables {
             register: finish(named("register", 2).regular("v", CqlType::Blob).build()),
             counter: finish(named("counter", 3).regular("v", CqlType::Counter).build()),
             pairs: rows("pairs", 4),
+            emptied: rows("emptied", 5),
         }
     }
 
-    /// In which order rows of `plain` are stored.
-    pub fn order(&self) -> Order {
-        let column = self.plain.clustering_columns().first();
+    pub fn of(&self, register: Register) -> &Arc<TableSchema> {
+        match register {
+            Register::Plain => &self.plain,
+            Register::Emptied => &self.emptied,
+        }
+    }
+
+    /// In which order the rows of a table are stored.
+    pub fn order(&self, register: Register) -> Order {
+        let column = self.of(register).clustering_columns().first();
         Order { is_descending: column.is_some_and(|column| column.descending) }
     }
 
     /// The keyspace, of three replicas.
     pub fn keyspace(&self) -> KeyspaceSchema {
         let mut keyspace = KeyspaceSchema::new(KEYSPACE, Replication::simple(3));
-        let all = [&self.plain, &self.register, &self.counter, &self.pairs];
+        let all = [&self.plain, &self.register, &self.counter, &self.pairs, &self.emptied];
         keyspace.tables.extend(all.map(|table| (table.name.clone(), Arc::clone(table))));
         keyspace
     }
