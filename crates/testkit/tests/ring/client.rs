@@ -16,6 +16,7 @@ use testkit::sim::member::{RingNode, Timeouts};
 use testkit::sim::ring::Nodes;
 
 use super::history::{Did, Last, Moment, Operation};
+use super::levels::Layout;
 use super::pages::Paging;
 use super::tables::{Change, Found, Life, Register, Tables, Wanted, increment, key, mutation, read_of, rows};
 use super::truncation::Emptying;
@@ -32,6 +33,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Shared {
     pub tables: Tables,
+    pub layout: Layout,
     pub nodes: Nodes,
     pub numbers: Vec<u8>,
     pub tasks: Tasks,
@@ -113,11 +115,7 @@ impl Shared {
             0..=6 => {
                 let timestamp = coordinator.next_timestamp();
                 let (table, change) = (Register::Plain, self.change(now_s, random));
-                let level = match random.below(6) {
-                    0 => Consistency::One,
-                    1 => Consistency::All,
-                    _ => Consistency::Quorum,
-                };
+                let level = self.layout.level_of_write(random);
                 let written = mutation(&self.tables.plain, k, &change, timestamp, now_s);
                 let done = self.ask(number, node, async move {
                     let deadline = Some(&write_deadline);
@@ -126,19 +124,22 @@ impl Shared {
                 self.note(begun, done.is_some(), Did::Wrote { table, k, change, timestamp, level });
             }
             7..=12 => {
-                let level = if random.below(8) == 0 { Consistency::All } else { Consistency::Quorum };
+                let level = self.layout.level_of_read(random);
                 self.look_through(begun, node, Register::Plain, (k, level), random);
             }
-            13 | 14 => self.raise(begun, node, random.below(4) > 0),
+            13 | 14 => {
+                let (k, serial) = self.register_of(number, random);
+                self.raise(begun, node, (k, serial), random.below(4) > 0, random);
+            }
             15 => {
-                let found =
-                    self.read(number, node, &self.tables.register, Wanted::partition(0), Consistency::Serial);
+                let (k, serial) = self.register_of(number, random);
+                let found = self.read(number, node, &self.tables.register, Wanted::partition(k), serial);
                 let value = found.as_ref().and_then(|rows| rows.first()).map_or(0, |row| row.value);
-                self.note(begun, found.is_some(), Did::Looked { value });
+                self.note(begun, found.is_some(), Did::Looked { k, value });
             }
             16 | 17 => {
                 let written = increment(&self.tables.counter, k, coordinator.next_timestamp());
-                let consistency = if random.below(3) == 0 { Consistency::One } else { Consistency::Quorum };
+                let consistency = self.layout.level_of_count(random);
                 let done = self.ask(number, node, async move {
                     let deadline = Some(&write_deadline);
                     coordinator.write_counters(vec![written], consistency, deadline, &mut ()).await
@@ -205,17 +206,34 @@ impl Shared {
         )
     }
 
-    /// Raises the register by one, on condition that nobody else did meanwhile; or looks at it with a
+    /// A register, and at which level it is always decided about: one is of all data centers, and each data
+    /// center has one of its own.
+    fn register_of(&self, node: u8, random: &Random) -> (i32, Consistency) {
+        match self.layout.has_several() && random.below(2) == 0 {
+            true => (1 + self.layout.datacenter_of(node) as i32, Consistency::LocalSerial),
+            false => (0, Consistency::Serial),
+        }
+    }
+
+    /// Raises a register by one, on condition that nobody else did meanwhile; or looks at it with a
     /// condition that does not hold.
-    fn raise(&self, begun: Begun, node: &Arc<RingNode>, does_hold: bool) {
+    fn raise(
+        &self,
+        begun: Begun,
+        node: &Arc<RingNode>,
+        (k, serial_consistency): (i32, Consistency),
+        does_hold: bool,
+        random: &Random,
+    ) {
         let timeouts = Timeouts::default();
         let (table, now_s) = (Arc::clone(&self.tables.register), node.env().now_seconds() as u32);
         let read_deadline = node.deadline(timeouts.read);
         let request = CasRequest {
-            key: key(0),
-            reads: vec![read_of(&table, Wanted::partition(0), now_s)],
-            consistency: Consistency::Quorum,
-            serial_consistency: Consistency::Serial,
+            key: key(k),
+            reads: vec![read_of(&table, Wanted::partition(k), now_s)],
+            // What is decided stands, wherever it is already kept.
+            consistency: self.layout.level_of_read(random),
+            serial_consistency,
             context: ReadContext { deadline: Some(read_deadline.clone()), ..ReadContext::default() },
             read_deadline: Some(read_deadline),
             contention_deadline: Some(node.deadline(timeouts.contention)),
@@ -226,7 +244,7 @@ impl Shared {
         let decide = move |found: Vec<Vec<Found>>, ballot: i64| {
             let value = found.first().and_then(|rows| rows.first()).map_or(0, |row| row.value);
             *seen.lock() = value;
-            let raised = mutation(&table, 0, &Change::Put(0, value + 1, None), ballot, now_s);
+            let raised = mutation(&table, k, &Change::Put(0, value + 1, None), ballot, now_s);
             Ok::<_, CoordinatorError>(does_hold.then(|| vec![raised]))
         };
         let coordinator: Arc<Coordinator> = Arc::clone(&node.coordinator);
@@ -234,7 +252,7 @@ impl Shared {
         let done =
             self.ask(begun.node, node, async move { coordinator.cas(request, take, decide, &mut ()).await });
         let before = *before.lock();
-        let did = if does_hold { Did::Raised { before } } else { Did::Looked { value: before } };
+        let did = if does_hold { Did::Raised { k, before } } else { Did::Looked { k, value: before } };
         self.note(begun, done.is_some(), did);
     }
 
@@ -249,8 +267,9 @@ impl Shared {
         let of = |k: &i32| mutation(&self.tables.pairs, *k, &put, timestamp, now_s);
         let mutations = partitions.iter().map(of).collect();
         let deadline = node.deadline(Timeouts::default().write);
+        let level = self.layout.level_of_read(random);
         let done = self.ask(begun.node, node, async move {
-            coordinator.write_logged_batch(mutations, Consistency::Quorum, Some(&deadline)).await
+            coordinator.write_logged_batch(mutations, level, Some(&deadline)).await
         });
         self.note(begun, done.is_some(), Did::Paired { partitions, number });
     }

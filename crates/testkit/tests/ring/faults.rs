@@ -10,6 +10,7 @@ use testkit::sim::member::endpoint;
 use testkit::sim::network::Weather;
 use testkit::sim::ring::Ring;
 
+use super::levels::Layout;
 use super::tables::KEYSPACE;
 
 /// By how much clocks are ahead or behind at most.
@@ -26,16 +27,23 @@ pub struct Happened {
 
 impl Happened {
     /// Lets something happen to the ring; where nothing fails, a node looks after its files.
-    pub fn next(&mut self, ring: &mut Ring<'_>, random: &Random, has_faults: bool, has_restarts: bool) {
+    pub fn next(
+        &mut self,
+        ring: &mut Ring<'_>,
+        layout: &Layout,
+        random: &Random,
+        has_faults: bool,
+        has_restarts: bool,
+    ) {
         let told = match has_faults {
-            true => self.fault(ring, random, has_restarts),
+            true => self.fault(ring, layout, random, has_restarts),
             false => maintain(ring, random),
         };
         self.told.push(told);
     }
 
     /// A fault, or its end, or work on files; says what.
-    fn fault(&mut self, ring: &mut Ring<'_>, random: &Random, has_restarts: bool) -> String {
+    fn fault(&mut self, ring: &mut Ring<'_>, layout: &Layout, random: &Random, has_restarts: bool) -> String {
         let numbers = ring.numbers();
         let any = || numbers[random.below(numbers.len() as u64) as usize];
         let (one, other) = (any(), any());
@@ -43,6 +51,11 @@ impl Happened {
         let absent: Vec<u8> =
             numbers.iter().copied().filter(|number| ring.nodes().get(*number).is_none()).collect();
         match random.below(14) {
+            0 | 1 if layout.has_several() && random.below(2) == 0 => {
+                let datacenter = layout.datacenter_of(one);
+                ring.part(&layout.nodes_of(datacenter));
+                format!("the data centers are parted: {}", layout.datacenters[datacenter].name)
+            }
             0 => {
                 ring.part(&[one]);
                 format!("node {one} is parted")

@@ -4,14 +4,14 @@
 //! failed, or whose answer never came, may have happened at any moment since its begin, or never.
 //!
 //! 1. **Registers** (the rows of `plain`): what is read is not older than what was acknowledged, or read, before
-//!    the read began ([`super::registers`]).
-//!    So are those of `emptied`, which is truncated besides ([`super::truncation`]).
-//! 2. **Conditions** (`register`): each success read what no other success read, and at least what was
-//!    acknowledged before it began; serial reads too.
+//!    the read began ([`super::registers`]). So are those of `emptied`, which is truncated besides
+//!    ([`super::truncation`]).
+//! 2. **Conditions** (`register`), at SERIAL, or always at LOCAL_SERIAL of one data center: each success read
+//!    what no other success read, and at least what was acknowledged before it began; serial reads too.
 //! 3. **Counters**: as many as were acknowledged, and as were begun at most.
 //! 4. **Batches**: both halves of a logged batch are there in the end, or none; both if it was acknowledged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::Consistency;
 
@@ -32,10 +32,10 @@ pub enum Did {
     Read { table: Register, wanted: Wanted, level: Consistency, page_rows_max: u64, pages: Vec<Seen> },
     /// Emptied that table of its own.
     Truncated,
-    /// Raised the register by one; what it read.
-    Raised { before: i64 },
-    /// Read the register at SERIAL.
-    Looked { value: i64 },
+    /// Raised that register by one; what it read.
+    Raised { k: i32, before: i64 },
+    /// Read that register.
+    Looked { k: i32, value: i64 },
     /// Added one to the counter of that partition.
     Counted { k: i32 },
     /// Wrote a number to both partitions.
@@ -96,40 +96,51 @@ impl History {
     }
 
     fn check_conditions(&self, last: &Last) {
+        let registers: BTreeSet<i32> = self.operations.iter().filter_map(Operation::register).collect();
+        for k in registers {
+            self.check_register(k, last);
+        }
+    }
+
+    fn check_register(&self, k: i32, last: &Last) {
         let mut raised: Vec<&Operation> = Vec::new();
-        for operation in &self.operations {
+        let mut begun = 0;
+        for operation in self.operations.iter().filter(|operation| operation.register() == Some(k)) {
+            let raises = matches!(operation.did, Did::Raised { .. });
+            begun += i64::from(raises);
             let seen = match operation.did {
-                Did::Raised { before } if operation.end.is_some() => before,
-                Did::Looked { value } if operation.end.is_some() => value,
+                Did::Raised { before, .. } if operation.end.is_some() => before,
+                Did::Looked { value, .. } if operation.end.is_some() => value,
                 _ => continue,
             };
             for earlier in &raised {
-                let Did::Raised { before } = earlier.did else { continue };
+                let Did::Raised { before, .. } = earlier.did else { continue };
                 let is_earlier = earlier.end.is_some_and(|end| end < operation.begin);
                 let is_later = operation.end.is_some_and(|end| end < earlier.begin);
-                let raises = matches!(operation.did, Did::Raised { .. });
                 assert!(!raises || seen != before, "both read the same: {earlier:?}\n{operation:?}");
                 assert!(!is_earlier || seen > before, "{operation:?}\ndid not see {earlier:?}");
                 assert!(!is_later || seen <= before, "{operation:?}\nsaw what came later: {earlier:?}");
             }
-            if matches!(operation.did, Did::Raised { .. }) {
+            if raises {
                 raised.push(operation);
             }
         }
-        self.check_looks();
-        let begun = self.operations.iter().filter(|operation| matches!(operation.did, Did::Raised { .. }));
-        let (acknowledged, begun) = (raised.len() as i64, begun.count() as i64);
-        let value = last.register.first().map_or(0, |row| row.value);
-        assert!((acknowledged..=begun).contains(&value), "raised to {value} of {acknowledged} to {begun}");
+        self.check_looks(k);
+        let acknowledged = raised.len() as i64;
+        let value = last.register.iter().find(|row| row.k == k).map_or(0, |row| row.value);
+        assert!(
+            (acknowledged..=begun).contains(&value),
+            "register {k} is raised to {value}, of {acknowledged} to {begun}"
+        );
     }
 
     /// Serial reads never go back.
-    fn check_looks(&self) {
+    fn check_looks(&self, register: i32) {
         let looks: Vec<(&Operation, i64)> = self
             .operations
             .iter()
             .filter_map(|operation| match operation.did {
-                Did::Looked { value } => operation.end.map(|_| (operation, value)),
+                Did::Looked { k, value } if k == register => operation.end.map(|_| (operation, value)),
                 _ => None,
             })
             .collect();
@@ -191,6 +202,14 @@ impl History {
 }
 
 impl Operation {
+    /// The register that it is about.
+    fn register(&self) -> Option<i32> {
+        match self.did {
+            Did::Raised { k, .. } | Did::Looked { k, .. } => Some(k),
+            _ => None,
+        }
+    }
+
     /// Whether it is a write of that row.
     pub fn touches(&self, register: Register, (k, c): Place) -> bool {
         match &self.did {

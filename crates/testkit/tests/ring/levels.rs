@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use env::random::Random;
 use model::Consistency;
 use model::schema::Replication;
 
@@ -34,6 +35,12 @@ impl Layout {
         Layout { datacenters: vec![Datacenter { name: "datacenter1", nodes, replicas: 3 }] }
     }
 
+    /// So many nodes and replicas in each of two data centers.
+    pub fn of_two(nodes: [u8; 2], replicas: [u32; 2]) -> Layout {
+        let of = |name, at: usize| Datacenter { name, nodes: nodes[at], replicas: replicas[at] };
+        Layout { datacenters: vec![of("datacenter1", 0), of("datacenter2", 1)] }
+    }
+
     /// Whether there is more than one data center.
     pub fn has_several(&self) -> bool {
         self.datacenters.len() > 1
@@ -57,6 +64,38 @@ impl Layout {
             last
         });
         ends.take_while(|end| *end < node).count()
+    }
+
+    /// The nodes of a data center.
+    pub fn nodes_of(&self, datacenter: usize) -> Vec<u8> {
+        (1..=self.nodes()).filter(|node| self.datacenter_of(*node) == datacenter).collect()
+    }
+
+    /// A level for a write. One replica is enough for a few.
+    pub fn level_of_write(&self, random: &Random) -> Consistency {
+        match random.below(6) {
+            0 => Consistency::One,
+            _ => self.level_of_read(random),
+        }
+    }
+
+    /// A level for a read.
+    pub fn level_of_read(&self, random: &Random) -> Consistency {
+        match random.below(8) {
+            0 => Consistency::All,
+            1..=3 if self.has_several() => Consistency::LocalQuorum,
+            4 | 5 if self.has_several() => Consistency::EachQuorum,
+            _ => Consistency::Quorum,
+        }
+    }
+
+    /// A level for an increment.
+    pub fn level_of_count(&self, random: &Random) -> Consistency {
+        match random.below(3) {
+            0 => Consistency::One,
+            1 if self.has_several() => Consistency::LocalQuorum,
+            _ => Consistency::Quorum,
+        }
     }
 
     /// How the keyspace is replicated.
@@ -135,14 +174,8 @@ impl<'a> Meetings<'a> {
 #[test]
 fn levels_meet_where_their_replicas_must_be_the_same() {
     use Consistency::{All, EachQuorum, LocalQuorum, One, Quorum};
-    let of = |nodes: [u8; 2]| Layout {
-        datacenters: vec![
-            Datacenter { name: "datacenter1", nodes: nodes[0], replicas: nodes[0].into() },
-            Datacenter { name: "datacenter2", nodes: nodes[1], replicas: nodes[1].into() },
-        ],
-    };
     let (here, there) = (1, 5);
-    let three = of([3, 2]);
+    let three = Layout::of_two([3, 2], [3, 2]);
     assert!(three.meet((LocalQuorum, here), (LocalQuorum, here)));
     assert!(!three.meet((LocalQuorum, here), (LocalQuorum, there)));
     assert!(three.meet((EachQuorum, there), (LocalQuorum, here)));
@@ -152,7 +185,7 @@ fn levels_meet_where_their_replicas_must_be_the_same() {
     assert!(!three.meet((LocalQuorum, here), (Quorum, here)));
     assert!(three.meet((One, here), (All, there)));
     // Both replicas of a data center are a quorum of it, and three of four leave out one.
-    assert!(of([2, 2]).meet((LocalQuorum, here), (Quorum, 4)));
+    assert!(Layout::of_two([2, 2], [2, 2]).meet((LocalQuorum, here), (Quorum, 4)));
     assert!(Layout::of_one(5).meet((Quorum, here), (Quorum, there)));
     assert!(!Layout::of_one(5).meet((One, here), (Quorum, there)));
 }

@@ -24,10 +24,10 @@ const FAIR_ECHO_MICROS_MAX: i64 = 10_000;
 const BATCHES_COMPLETED: Duration = Duration::from_secs(30);
 
 /// What may happen in a life.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
-    /// Nodes of the ring.
-    pub nodes: u8,
+    /// The data centers of the ring, and their nodes.
+    pub layout: Layout,
     /// Operations of each client.
     pub operations: usize,
     /// Whether anything fails.
@@ -52,20 +52,23 @@ pub struct Left {
 pub fn live(seed: u64, plan: Plan) -> Left {
     Simulation::run(seed, |simulation| {
         let random = Random::from_seed(seed.wrapping_mul(31).wrapping_add(7));
-        let mut ring = Ring::new(simulation, seed, plan.nodes, Ring::small_options(seed));
+        let layout = plan.layout;
+        let name_of = |node| layout.datacenters[layout.datacenter_of(node)].name.to_owned();
+        let mut ring = Ring::new(simulation, seed, layout.nodes(), name_of, Ring::small_options(seed));
         for number in ring.numbers() {
             ring.start(number).unwrap_or_else(|error| panic!("node {number} does not start: {error}"));
         }
         ring.settle();
         let tables = Tables::new(&random, !plan.has_faults);
         let first = ring.nodes().get(1).expect("the first node");
-        let schema = first.engine.schema().with_keyspace(tables.keyspace());
+        let schema = first.engine.schema().with_keyspace(tables.keyspace(layout.replication()));
         first.engine.install_schema(schema).expect("a schema");
         drop(first);
         ring.settle();
 
         let shared = Shared {
             tables,
+            layout: layout.clone(),
             nodes: ring.nodes().clone(),
             numbers: ring.numbers(),
             tasks: ring.tasks(),
@@ -89,7 +92,7 @@ pub fn live(seed: u64, plan: Plan) -> Left {
         let mut happened = Happened::default();
         while shared.clients_left.load(Ordering::SeqCst) > 0 {
             ring.wait(Duration::from_millis(200 + random.below(4_000)));
-            happened.next(&mut ring, &random, plan.has_faults, plan.has_restarts);
+            happened.next(&mut ring, &layout, &random, plan.has_faults, plan.has_restarts);
         }
         clients.into_iter().for_each(TaskHandle::join);
         for number in ring.numbers() {
@@ -98,7 +101,7 @@ pub fn live(seed: u64, plan: Plan) -> Left {
         ring.settle();
         ring.wait(BATCHES_COMPLETED);
         ring.settle();
-        if plan.nodes == 3 && !plan.has_restarts {
+        if layout.has_all_everywhere() && !plan.has_restarts {
             shared.replicas_have_all();
         }
         let last = shared.read_all();
@@ -106,7 +109,7 @@ pub fn live(seed: u64, plan: Plan) -> Left {
         let operations = shared.operations.lock().clone();
         let left = Left {
             history: History {
-                layout: Layout::of_one(plan.nodes),
+                layout,
                 operations,
                 micros: shared.moments.lock().clone(),
                 orders: [Register::Plain, Register::Emptied].map(|register| shared.tables.order(register)),

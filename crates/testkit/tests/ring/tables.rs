@@ -88,9 +88,9 @@ impl Tables {
         Order { is_descending: column.is_some_and(|column| column.descending) }
     }
 
-    /// The keyspace, of three replicas.
-    pub fn keyspace(&self) -> KeyspaceSchema {
-        let mut keyspace = KeyspaceSchema::new(KEYSPACE, Replication::simple(3));
+    /// The keyspace.
+    pub fn keyspace(&self, replication: Replication) -> KeyspaceSchema {
+        let mut keyspace = KeyspaceSchema::new(KEYSPACE, replication);
         let all = [&self.plain, &self.register, &self.counter, &self.pairs, &self.emptied];
         keyspace.tables.extend(all.map(|table| (table.name.clone(), Arc::clone(table))));
         keyspace

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use coordinator::CoordinatorError;
 use env::random::Random;
-use model::{Consistency, WriteType};
+use model::WriteType;
 use testkit::sim::member::{RingNode, Timeouts};
 
 use super::client::{Begun, PATIENCE, Shared};
@@ -71,7 +71,7 @@ impl Shared {
     pub fn empty(&self, begun: Begun, node: &Arc<RingNode>, kind: Emptying, k: i32, random: &Random) {
         let (table, number) = (Register::Emptied, begun.node);
         let coordinator = Arc::clone(&node.coordinator);
-        let level = if random.below(4) == 0 { Consistency::All } else { Consistency::Quorum };
+        let level = self.layout.level_of_read(random);
         match kind {
             Emptying::Write => {
                 let (timestamp, now_s) = (coordinator.next_timestamp(), node.env().now_seconds() as u32);
