@@ -3,8 +3,8 @@
 //! Moments are numbers in the order in which things happened. An operation has a begin and an end; one that
 //! failed, or whose answer never came, may have happened at any moment since its begin, or never.
 //!
-//! 1. **Registers** (the rows of `plain`): what is read is not older than what was acknowledged, or read, before
-//!    the read began ([`super::registers`]). So are those of `emptied`, which is truncated besides
+//! 1. **Registers** (the rows of `plain`): what is read is not older than what was acknowledged, or read,
+//!    before the read began ([`super::registers`]). So are those of `emptied`, which is truncated besides
 //!    ([`super::truncation`]).
 //! 2. **Conditions** (`register`), at SERIAL, or always at LOCAL_SERIAL of one data center: each success read
 //!    what no other success read, and at least what was acknowledged before it began; serial reads too.

@@ -2,8 +2,8 @@
 //!
 //! A level says from how many replicas of each data center an answer comes at least. Two requests meet where
 //! no choice of replicas for the one leaves room for the other: so LOCAL_QUORUM and LOCAL_QUORUM of one data
-//! center do, EACH_QUORUM and any LOCAL_QUORUM do, QUORUM and LOCAL_QUORUM do not, unless the data centers are
-//! small.
+//! center do, EACH_QUORUM and any LOCAL_QUORUM do, QUORUM and LOCAL_QUORUM do not, unless the data centers
+//! are small.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Reads, page by page, as a driver does them: each page of a node of its own, which knows of the pages before
-//! only what the paging state says.
+//! Reads, page by page, as a driver does them: each page of a node of its own, which knows of the pages
+//! before only what the paging state says.
 
 use std::sync::Arc;
 

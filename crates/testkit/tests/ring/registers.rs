@@ -7,12 +7,12 @@
 //! 2. A page knows all from where the page before it ended up to where it ends itself, unless a limit was
 //!    reached there. Each row in between was seen, or something explains that it was not.
 //! 3. What is seen is not older than what was acknowledged, or was seen, before the page began, by requests
-//!    which it meets ([`super::levels`]). Older means by timestamp, as writes of nodes whose clocks differ are
-//!    ordered so. A row that is not there has a deletion that explains it. So a row that is deleted does not
-//!    come back.
+//!    which it meets ([`super::levels`]). Older means by timestamp, as writes of nodes whose clocks differ
+//!    are ordered so. A row that is not there has a deletion that explains it. So a row that is deleted does
+//!    not come back.
 //! 4. A row that was written with a TTL is not seen from the second on at which that ends. It may be missing
-//!    from that second on, by the clock of the node that was asked, or of a node that compacted it away: by the
-//!    true time and what clocks of this life were ahead. What it has replaced does not come back.
+//!    from that second on, by the clock of the node that was asked, or of a node that compacted it away: by
+//!    the true time and what clocks of this life were ahead. What it has replaced does not come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,14 +3,14 @@
 //! A truncation that was acknowledged has emptied each node at some moment between its begin and its end. One
 //! that failed may do so at any moment since its begin, unless it was refused because a node was down.
 //!
-//! 1. What was written after a truncation stays, as if there had been none. Nothing is said of what is written
-//!    while one may be at work: nodes are not emptied at the same moment.
+//! 1. What was written after a truncation stays, as if there had been none. Nothing is said of what is
+//!    written while one may be at work: nodes are not emptied at the same moment.
 //! 2. What was over before a truncation began is not seen after its end, nor does it explain anything then,
-//!    not even by hints. For messages that are still on their way nobody can say so, nor for a hint from a node
-//!    whose clock is ahead of that of the node which was emptied: a hint is older than a truncation, or not, by
-//!    wall clocks, as in Cassandra. So it must have been over for so long.
-//! 3. A read that is at work meanwhile may see a row on one node and not on another, and then repairs what was
-//!    emptied. Nothing is said of a truncation with such a read, as it is in Cassandra.
+//!    not even by hints. For messages that are still on their way nobody can say so, nor for a hint from a
+//!    node whose clock is ahead of that of the node which was emptied: a hint is older than a truncation, or
+//!    not, by wall clocks, as in Cassandra. So it must have been over for so long.
+//! 3. A read that is at work meanwhile may see a row on one node and not on another, and then repairs what
+//!    was emptied. Nothing is said of a truncation with such a read, as it is in Cassandra.
 
 use std::sync::Arc;
 
