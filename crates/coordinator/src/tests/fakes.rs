@@ -19,7 +19,6 @@ pub(super) enum Verb {
     Prepare,
     Propose,
     Commit,
-    Truncate,
 }
 
 #[derive(Debug, Default)]
@@ -216,7 +215,7 @@ impl Replica for Remote {
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
-        self.answer(Verb::Truncate, || self.0.truncate(table))
+        self.0.truncate(table)
     }
 
     fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {

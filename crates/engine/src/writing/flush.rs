@@ -209,14 +209,13 @@ impl Writing {
         }
     }
 
-    /// Switches the table's memtable if it has writes. None of those that it takes from now on lies at or
-    /// before the position that is returned, and no earlier one behind it. Needs the flush turn.
-    pub(crate) fn switch_memtable(&self, table: &TableStore) -> LogPosition {
+    /// Switches the table's memtable if it has writes; whether there is anything to flush now. Needs the
+    /// flush turn.
+    pub(crate) fn switch_memtable(&self, table: &TableStore) -> bool {
         let gate = self.barrier.write();
-        let end = self.log.position();
-        self.switch_memtable_at(table, end);
+        self.switch_memtable_at(table, self.log.position());
         drop(gate);
-        end
+        !table.view().flushing.is_empty()
     }
 
     /// Switches the table's memtable, whose writes all lie at or before `end`. No writer may be under way.
@@ -235,11 +234,7 @@ impl Writing {
     /// Writes what the table has in memory to SSTables; returns when it is durable.
     pub(crate) fn flush_table(&self, table: &TableStore) -> Result<(), EngineError> {
         let turn = table.flush_turn.lock();
-        if table.is_dropped() {
-            return Ok(());
-        }
-        self.switch_memtable(table);
-        if table.view().flushing.is_empty() {
+        if table.is_dropped() || !self.switch_memtable(table) {
             return Ok(());
         }
         let written = self.write_flushing(table);

@@ -106,12 +106,9 @@ impl Writing {
             as u64
     }
 
-    /// Writes cells of `system.local`: column, path (empty for a simple column), value. They are newer than
-    /// all that is there, whatever the clock says.
+    /// Writes cells of `system.local`: column, path (empty for a simple column), value.
     pub(crate) fn write_local(&self, cells: &[(&str, Bytes, Bytes)]) -> Result<(), EngineError> {
-        let after =
-            self.catalog.read_local()?.newest_micros.map_or(i64::MIN, |newest| newest.saturating_add(1));
-        let (release, micros) = (self.catalog.release(), self.catalog.env.now_micros().max(after));
+        let (release, micros) = (self.catalog.release(), self.catalog.env.now_micros());
         self.apply_durably(&[local_mutation(release, micros, cells)])
     }
 
