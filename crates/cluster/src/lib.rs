@@ -18,14 +18,9 @@
 //! Formats follow Cassandra 4.0 to 5.0 (`org.apache.cassandra.net`, `org.apache.cassandra.gms`).
 #![cfg_attr(
     not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::panic,
-        clippy::large_futures
-    )
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
+#![cfg_attr(not(test), deny(clippy::large_futures))]
 
 pub mod endpoint;
 pub mod gossip;
