@@ -19,10 +19,12 @@ use model::command::PartitionSelection;
 use model::{Consistency, Mutation, TableSchema, WriteType};
 use partition::Deadline;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use uuid::Uuid;
 
 impl Coordinator {
     /// Writes mutations that need not be kept together.
@@ -148,8 +150,13 @@ impl Coordinator {
                 return Err(CoordinatorError::Truncate(ReplicaError::Write(lack.to_string())));
             }
         }
-        for node in placements.iter().flat_map(|placement| placement.replicas()) {
-            node.replica.truncate(Arc::clone(&table)).await.map_err(CoordinatorError::Truncate)?;
+        // A node holds several parts of the ring, and is emptied once. All of them are asked at once.
+        let nodes = placements.iter().flat_map(|placement| placement.replicas());
+        let nodes: BTreeMap<Uuid, &Arc<Node>> = nodes.map(|node| (node.id, node)).collect();
+        let ask = |node: &Arc<Node>| node.replica.truncate(Arc::clone(&table));
+        let answers: Vec<Answer<()>> = nodes.into_values().map(ask).collect();
+        for answer in answers {
+            answer.await.map_err(CoordinatorError::Truncate)?;
         }
         Ok(())
     }

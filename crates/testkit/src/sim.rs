@@ -209,8 +209,14 @@ impl LocalStore for Store {
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
-        let truncated = self.engine.truncate(&table.keyspace, &table.name);
-        Answer::ready(truncated.map(drop).map_err(|error| ReplicaError::Write(error.to_string())))
+        let (engine, (tell, told)) = (Arc::clone(&self.engine), oneshot::channel());
+        let emptying = move || drop(tell.send(engine.truncate(&table.keyspace, &table.name)));
+        let started = self.env.tasks.spawn("truncation", emptying);
+        Answer::later(async move {
+            started.map_err(|error| ReplicaError::Write(error.to_string()))?;
+            let truncated = told.await.map_err(|error| ReplicaError::Write(error.to_string()))?;
+            truncated.map_err(|error| ReplicaError::Write(error.to_string()))
+        })
     }
 
     fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {

@@ -19,6 +19,7 @@ pub(super) enum Verb {
     Prepare,
     Propose,
     Commit,
+    Truncate,
 }
 
 #[derive(Debug, Default)]
@@ -215,7 +216,7 @@ impl Replica for Remote {
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
-        self.0.truncate(table)
+        self.answer(Verb::Truncate, || self.0.truncate(table))
     }
 
     fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {

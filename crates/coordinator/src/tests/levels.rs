@@ -67,6 +67,18 @@ fn where_each_data_center_has_to_have_enough_the_one_that_lacks_some_is_named() 
 }
 
 #[test]
+fn a_truncation_waits_for_nobody_before_it_asks_all() {
+    let case = case(3, 3);
+    case.replicas[1].stuck_at.lock().unwrap().push(Verb::Truncate);
+    let mut truncation = std::pin::pin!(case.coordinator.truncate(case.table("t")));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(truncation.as_mut().poll(&mut context).is_pending());
+    for replica in &case.replicas[1..] {
+        assert_eq!(*replica.verbs.lock().unwrap(), [Verb::Truncate]);
+    }
+}
+
+#[test]
 fn with_some_nodes_dead_a_level_is_met_or_unavailable_and_writes_reach_all_others() {
     for alive in subsets() {
         for level in levels() {

@@ -22,6 +22,8 @@ pub(crate) struct LocalState {
     pub(crate) host_id: Option<Uuid>,
     pub(crate) release_version: Option<String>,
     pub(crate) truncated_at: BTreeMap<Uuid, Truncation>,
+    /// The newest timestamp, in microseconds.
+    pub(crate) newest_micros: Option<i64>,
 }
 
 /// A value of `truncated_at`: segment and offset of the commit log, then the time.
@@ -95,6 +97,7 @@ impl Catalog {
         let mut out = LocalState::default();
         self.scan_table(&table, |_, row| {
             let Some(row) = row else { return };
+            out.newest_micros = out.newest_micros.max(row.cells.iter().map(|c| c.timestamp).max());
             for cell in row.cells.iter().filter(|c| c.is_live(now_s)) {
                 if Some(cell.column) == host_id {
                     out.host_id = Uuid::from_slice(&cell.value).ok();

@@ -18,7 +18,9 @@ impl Intake {
         table.check_settled()?;
         let schema = table.schema();
         let millis = self.catalog.env.clock.now_millis();
-        let had_writes = self.writing.switch_memtable(&table);
+        // Where nothing is in memory, SSTables and earlier truncations cover what the log has up to here.
+        let end = self.writing.switch_memtable(&table);
+        let had_writes = !table.view().flushing.is_empty();
         if self.snapshots_automatically(&schema) {
             if had_writes {
                 self.writing.write_flushing(&table)?;
@@ -27,8 +29,6 @@ impl Intake {
                 self.snapshot_table(&table, &format!("truncated-{millis}-{}", schema.name))?;
             }
         }
-        let view = table.view();
-        let end = view.memtable.start();
         let path = Bytes::copy_from_slice(schema.id.as_bytes());
         self.writing.write_local(&[("truncated_at", path, Truncation { position: end, millis }.encode())])?;
         self.writing.flush(SYSTEM, Some("local"))?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{EngineError, WriteError};
+use env::clock::Clock;
 use env::fs::memory::MemoryFileSystem;
 use partition::Verdict;
 
@@ -106,7 +107,8 @@ fn a_table_that_is_being_flushed_is_not_queued_again() {
     write(&engine, &insert(&busy, 0, 0, "first", 1)).unwrap();
     let store = engine.table(busy.id).unwrap();
     let turn = store.flush_turn.lock();
-    assert!(engine.writing.switch_memtable(&store));
+    engine.writing.switch_memtable(&store);
+    assert!(!store.view().flushing.is_empty());
     let long = "x".repeat(4_000);
     (1..40).for_each(|n| write(&engine, &insert(&busy, n, n, &long, 1)).unwrap());
     assert!(engine.writing.memory.used() > engine.writing.cleanup_bytes());
@@ -265,6 +267,50 @@ fn truncation_survives_a_restart() {
         engine.close();
         assert_eq!(contents(&open(), &table), rows(40..45));
     }
+}
+
+#[test]
+fn a_truncation_behind_a_restart_covers_what_lies_before_it_in_the_log() {
+    for truncates_before in [false, true] {
+        let fs = MemoryFileSystem::new();
+        let (table, other) = (simple_table("t"), simple_table("other"));
+        let engine = open(&fs);
+        create(&engine, &[&table, &other]);
+        fill(&engine, &table, 0..20);
+        // Keeps the log.
+        fill(&engine, &other, 0..1);
+        match truncates_before {
+            true => engine.truncate("ks", "t").unwrap(),
+            false => engine.flush("ks", Some("t")).unwrap(),
+        }
+        engine.close();
+        let engine = open(&fs);
+        assert_eq!(engine.table(table.id).unwrap().stats().memtable_operations, 0);
+        engine.truncate("ks", "t").unwrap();
+        engine.close();
+        assert_eq!(contents(&open(&fs), &table), rows(0..0), "truncates before: {truncates_before}");
+    }
+}
+
+#[test]
+fn a_truncation_counts_although_the_clock_was_set_back() {
+    let fs = MemoryFileSystem::new();
+    let clock = Arc::new(ManualClock::default());
+    let open = || {
+        let random = Arc::new(Random::from_seed(1));
+        Engine::open(options(), Env::new(clock.clone(), random, Arc::new(fs.clone()))).unwrap()
+    };
+    let (table, other) = (simple_table("t"), simple_table("other"));
+    let engine = open();
+    create(&engine, &[&table, &other]);
+    fill(&engine, &other, 0..1);
+    engine.truncate("ks", "t").unwrap();
+    fill(&engine, &table, 0..20);
+    clock.set_micros(clock.now_micros() - 3_000_000);
+    engine.truncate("ks", "t").unwrap();
+    assert_eq!(engine.truncated_millis(table.id).unwrap(), Some(clock.now_millis()));
+    engine.close();
+    assert_eq!(contents(&open(), &table), rows(0..0));
 }
 
 #[test]

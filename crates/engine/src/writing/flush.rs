@@ -209,13 +209,14 @@ impl Writing {
         }
     }
 
-    /// Switches the table's memtable if it has writes; whether there is anything to flush now. Needs the
-    /// flush turn.
-    pub(crate) fn switch_memtable(&self, table: &TableStore) -> bool {
+    /// Switches the table's memtable if it has writes. None of those that it takes from now on lies at or
+    /// before the position that is returned, and no earlier one behind it. Needs the flush turn.
+    pub(crate) fn switch_memtable(&self, table: &TableStore) -> LogPosition {
         let gate = self.barrier.write();
-        self.switch_memtable_at(table, self.log.position());
+        let end = self.log.position();
+        self.switch_memtable_at(table, end);
         drop(gate);
-        !table.view().flushing.is_empty()
+        end
     }
 
     /// Switches the table's memtable, whose writes all lie at or before `end`. No writer may be under way.
@@ -234,7 +235,11 @@ impl Writing {
     /// Writes what the table has in memory to SSTables; returns when it is durable.
     pub(crate) fn flush_table(&self, table: &TableStore) -> Result<(), EngineError> {
         let turn = table.flush_turn.lock();
-        if table.is_dropped() || !self.switch_memtable(table) {
+        if table.is_dropped() {
+            return Ok(());
+        }
+        self.switch_memtable(table);
+        if table.view().flushing.is_empty() {
             return Ok(());
         }
         let written = self.write_flushing(table);

@@ -106,9 +106,12 @@ impl Writing {
             as u64
     }
 
-    /// Writes cells of `system.local`: column, path (empty for a simple column), value.
+    /// Writes cells of `system.local`: column, path (empty for a simple column), value. They are newer than
+    /// all that is there, whatever the clock says.
     pub(crate) fn write_local(&self, cells: &[(&str, Bytes, Bytes)]) -> Result<(), EngineError> {
-        let (release, micros) = (self.catalog.release(), self.catalog.env.now_micros());
+        let after =
+            self.catalog.read_local()?.newest_micros.map_or(i64::MIN, |newest| newest.saturating_add(1));
+        let (release, micros) = (self.catalog.release(), self.catalog.env.now_micros().max(after));
         self.apply_durably(&[local_mutation(release, micros, cells)])
     }
 

@@ -77,6 +77,8 @@ pub struct Identity {
     pub seeds: Vec<u8>,
     /// Its tokens.
     pub tokens: Vec<i64>,
+    /// Its data center. All of its nodes are in one rack.
+    pub datacenter: String,
     /// Number of this life, from 1 on.
     pub life: u32,
     /// Whether an earlier life was a member.
@@ -215,7 +217,7 @@ impl RingNode {
         let store = Arc::new(Store { engine: Arc::clone(&engine), env: env.clone() });
         let local = Arc::new(LocalReplica::new(store, readers));
         let replica = Arc::clone(&local) as Arc<dyn Replica>;
-        let this = Arc::new(Node::new(engine.host_id(), "datacenter1", "rack1", replica));
+        let this = Arc::new(Node::new(engine.host_id(), &who.datacenter, "rack1", replica));
         let of_schema = Arc::clone(&engine);
         let topology = Arc::new(RingTopology::new(Arc::clone(&this), move || of_schema.schema()));
         let wire = Arc::new(network.connect(own, env, &executor));

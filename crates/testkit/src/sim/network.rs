@@ -8,7 +8,7 @@
 //! 2. A message is lost by chance, where its way is cut when it is sent or when it would arrive, and where
 //!    nobody is there who gets it. Nobody is told.
 //! 3. A message may arrive twice, as from a connection that is given up and opened anew. Increments of
-//!    counters do not: nobody promises that they could.
+//!    counters and truncations do not: nobody promises that they could.
 //! 4. It arrives at the executor of its receiver. So a node that is paused gets it afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -259,7 +259,7 @@ impl Wire {
 
 /// Whether a message may arrive twice.
 fn may_be_doubled(verb: Verb) -> bool {
-    verb != Verb::CounterMutationReq
+    !matches!(verb, Verb::CounterMutationReq | Verb::TruncateReq)
 }
 
 impl Transport for Wire {

@@ -72,14 +72,22 @@ pub struct Ring<'s> {
 }
 
 impl<'s> Ring<'s> {
-    /// A ring of so many nodes, none of which was started yet. The first is the seed.
-    pub fn new(simulation: &'s Simulation, seed: u64, nodes: u8, options: EngineOptions) -> Ring<'s> {
+    /// A ring of so many nodes, none of which was started yet. The first is the seed. `datacenter_of` names
+    /// the data center of each.
+    pub fn new(
+        simulation: &'s Simulation,
+        seed: u64,
+        nodes: u8,
+        datacenter_of: impl Fn(u8) -> String,
+        options: EngineOptions,
+    ) -> Ring<'s> {
         let random = Random::from_seed(seed ^ 0x5EED);
         let place = |number: u8| {
             let who = Identity {
                 number,
                 seeds: vec![1],
                 tokens: (0..TOKENS).map(|_| random.u64() as i64).collect(),
+                datacenter: datacenter_of(number),
                 life: 0,
                 has_bootstrapped: false,
                 peers: Peers::default(),

@@ -3,18 +3,22 @@
 //! Moments are numbers in the order in which things happened. An operation has a begin and an end; one that
 //! failed, or whose answer never came, may have happened at any moment since its begin, or never.
 //!
-//! 1. **Registers** (the rows of `plain`): what is read at QUORUM is not older than what was acknowledged at
-//!    QUORUM, or read at QUORUM, before the read began. Older means by timestamp, as writes of nodes whose
-//!    clocks differ are ordered so. A row that is not there has a deletion that explains it. So a row that
-//!    is deleted does not come back.
-//! 2. **Conditions** (`register`): each success read what no other success read, and at least what was
-//!    acknowledged before it began; serial reads too.
+//! 1. **Registers** (the rows of `plain`): what is read is not older than what was acknowledged, or read,
+//!    before the read began ([`super::registers`]). So are those of `emptied`, which is truncated besides
+//!    ([`super::truncation`]).
+//! 2. **Conditions** (`register`), at SERIAL, or always at LOCAL_SERIAL of one data center: each success read
+//!    what no other success read, and at least what was acknowledged before it began; serial reads too.
 //! 3. **Counters**: as many as were acknowledged, and as were begun at most.
 //! 4. **Batches**: both halves of a logged batch are there in the end, or none; both if it was acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tables::{Change, Found, Wanted};
+use model::Consistency;
+
+use super::levels::Layout;
+use super::pages::{Order, Seen, Until};
+use super::registers::Place;
+use super::tables::{Change, Found, Register, Wanted};
 
 /// When something happened.
 pub type Moment = u64;
@@ -22,14 +26,16 @@ pub type Moment = u64;
 /// What a client did.
 #[derive(Clone, Debug)]
 pub enum Did {
-    /// To a partition of `plain`; whether at QUORUM or ALL.
-    Wrote { k: i32, change: Change, timestamp: i64, is_quorum: bool },
-    /// From `plain` at QUORUM or ALL; nothing where it failed.
-    Read { wanted: Wanted, is_reversed: bool, rows: Vec<Found> },
-    /// Raised the register by one; what it read.
-    Raised { before: i64 },
-    /// Read the register at SERIAL.
-    Looked { value: i64 },
+    /// To a partition.
+    Wrote { table: Register, k: i32, change: Change, timestamp: i64, level: Consistency },
+    /// From a table; the pages that came.
+    Read { table: Register, wanted: Wanted, level: Consistency, page_rows_max: u64, pages: Vec<Seen> },
+    /// Emptied that table of its own.
+    Truncated,
+    /// Raised that register by one; what it read.
+    Raised { k: i32, before: i64 },
+    /// Read that register.
+    Looked { k: i32, value: i64 },
     /// Added one to the counter of that partition.
     Counted { k: i32 },
     /// Wrote a number to both partitions.
@@ -43,28 +49,37 @@ pub struct Operation {
     pub client: usize,
     pub node: u8,
     pub begin: Moment,
+    /// When the client turned to something else.
+    pub over: Moment,
     /// When it was acknowledged.
     pub end: Option<Moment>,
     pub did: Did,
 }
 
 /// All that happened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct History {
+    pub layout: Layout,
     pub operations: Vec<Operation>,
+    /// When each moment was, in microseconds since the epoch.
+    pub micros: Vec<i64>,
+    /// In which orders rows are stored: of `plain`, of `emptied`.
+    pub orders: [Order; 2],
+    /// How long after an operation its messages may still arrive, in microseconds, by true time.
+    pub echo_micros_max: i64,
+    /// By how much the clock of a node was ahead or behind at most.
+    pub skew_micros_max: i64,
 }
 
 /// What is there in the end, as read at ALL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Last {
     pub plain: Vec<Found>,
+    pub emptied: Vec<Found>,
     pub register: Vec<Found>,
     pub counter: Vec<Found>,
     pub pairs: Vec<Found>,
 }
-
-/// A row of `plain`.
-type Place = (i32, i32);
 
 impl History {
     /// Holds the history to all that was promised.
@@ -72,131 +87,60 @@ impl History {
     /// # Panics
     /// When a promise was not kept.
     pub fn check(&self, last: &Last, rows: i32) {
-        let end = Moment::MAX;
-        let all = Did::Read { wanted: Wanted::Everything, is_reversed: false, rows: last.plain.clone() };
-        let ending = Operation { client: 0, node: 0, begin: end - 1, end: Some(end), did: all };
-        let reads = self.operations.iter().filter(|operation| operation.end.is_some()).chain([&ending]);
-        for read in reads {
-            self.check_read(read, rows);
-        }
+        self.check_reads(rows);
+        self.check_read(&last_read(Register::Plain, last.plain.clone()), rows);
+        self.check_read(&last_read(Register::Emptied, last.emptied.clone()), rows);
         self.check_conditions(last);
         self.check_counters(last);
         self.check_batches(last);
     }
 
-    fn check_read(&self, read: &Operation, rows: i32) {
-        let Did::Read { wanted, is_reversed, rows: found } = &read.did else { return };
-        let mut by_place: BTreeMap<Place, Found> = BTreeMap::new();
-        for row in found {
-            assert!(by_place.insert((row.k, row.c), *row).is_none(), "a row came twice: {read:?}");
-        }
-        for (k, c) in self.places(rows) {
-            let is_asked_for = match wanted {
-                Wanted::Everything => true,
-                Wanted::Partition(of) => *of == k,
-                // Behind the last row of as many as were asked for, nothing is known.
-                Wanted::First(of, limit) => {
-                    let edge = found.last().filter(|_| found.len() as u64 == *limit).map(|row| row.c);
-                    *of == k && edge.is_none_or(|edge| if *is_reversed { c >= edge } else { c <= edge })
-                }
-            };
-            if is_asked_for {
-                self.check_row((k, c), by_place.get(&(k, c)), read);
-            }
-        }
-    }
-
-    fn places(&self, rows: i32) -> BTreeSet<Place> {
-        let written = self.operations.iter().filter_map(|operation| match &operation.did {
-            Did::Wrote { k, .. } => Some(*k),
-            _ => None,
-        });
-        written.flat_map(|k| (0..rows).map(move |c| (k, c))).collect()
-    }
-
-    fn check_row(&self, place: Place, found: Option<&Found>, read: &Operation) {
-        let read_end = read.end.expect("a read that succeeded");
-        // The least that it has to see, and who says so.
-        let (mut least, mut because) = (i64::MIN, None);
-        for operation in &self.operations {
-            if operation.end.is_none_or(|end| end >= read.begin) {
-                continue;
-            }
-            let seen = match &operation.did {
-                Did::Wrote { timestamp, is_quorum: true, .. } if operation.touches(place) => *timestamp,
-                Did::Read { rows, .. } => {
-                    let same = rows.iter().find(|row| (row.k, row.c) == place);
-                    same.map_or(i64::MIN, |row| row.timestamp)
-                }
-                _ => continue,
-            };
-            if seen > least {
-                (least, because) = (seen, Some(operation));
-            }
-        }
-        let explains = |operation: &&Operation| {
-            operation.begin < read_end
-                && operation.touches(place)
-                && match (&operation.did, found) {
-                    (Did::Wrote { change: Change::Put(_, value), timestamp, .. }, Some(row)) => {
-                        (*value, *timestamp) == (row.value, row.timestamp)
-                    }
-                    (Did::Wrote { change: Change::Put(..), .. }, None) => false,
-                    (Did::Wrote { timestamp, .. }, None) => *timestamp >= least,
-                    _ => false,
-                }
-        };
-        let explanation = self.operations.iter().find(explains);
-        match found {
-            Some(row) => {
-                assert!(
-                    row.timestamp >= least,
-                    "row {place:?}: {read:?}\nsaw {row:?}, which is older than {because:?}"
-                );
-                assert!(explanation.is_some(), "row {place:?}: nobody wrote {row:?}, which {read:?} saw");
-            }
-            None => assert!(
-                least == i64::MIN || explanation.is_some(),
-                "row {place:?}: {read:?}\ndid not see {because:?}"
-            ),
-        }
-    }
-
     fn check_conditions(&self, last: &Last) {
+        let registers: BTreeSet<i32> = self.operations.iter().filter_map(Operation::register).collect();
+        for k in registers {
+            self.check_register(k, last);
+        }
+    }
+
+    fn check_register(&self, k: i32, last: &Last) {
         let mut raised: Vec<&Operation> = Vec::new();
-        for operation in &self.operations {
+        let mut begun = 0;
+        for operation in self.operations.iter().filter(|operation| operation.register() == Some(k)) {
+            let raises = matches!(operation.did, Did::Raised { .. });
+            begun += i64::from(raises);
             let seen = match operation.did {
-                Did::Raised { before } if operation.end.is_some() => before,
-                Did::Looked { value } if operation.end.is_some() => value,
+                Did::Raised { before, .. } if operation.end.is_some() => before,
+                Did::Looked { value, .. } if operation.end.is_some() => value,
                 _ => continue,
             };
             for earlier in &raised {
-                let Did::Raised { before } = earlier.did else { continue };
+                let Did::Raised { before, .. } = earlier.did else { continue };
                 let is_earlier = earlier.end.is_some_and(|end| end < operation.begin);
                 let is_later = operation.end.is_some_and(|end| end < earlier.begin);
-                let raises = matches!(operation.did, Did::Raised { .. });
                 assert!(!raises || seen != before, "both read the same: {earlier:?}\n{operation:?}");
                 assert!(!is_earlier || seen > before, "{operation:?}\ndid not see {earlier:?}");
                 assert!(!is_later || seen <= before, "{operation:?}\nsaw what came later: {earlier:?}");
             }
-            if matches!(operation.did, Did::Raised { .. }) {
+            if raises {
                 raised.push(operation);
             }
         }
-        self.check_looks();
-        let begun = self.operations.iter().filter(|operation| matches!(operation.did, Did::Raised { .. }));
-        let (acknowledged, begun) = (raised.len() as i64, begun.count() as i64);
-        let value = last.register.first().map_or(0, |row| row.value);
-        assert!((acknowledged..=begun).contains(&value), "raised to {value} of {acknowledged} to {begun}");
+        self.check_looks(k);
+        let acknowledged = raised.len() as i64;
+        let value = last.register.iter().find(|row| row.k == k).map_or(0, |row| row.value);
+        assert!(
+            (acknowledged..=begun).contains(&value),
+            "register {k} is raised to {value}, of {acknowledged} to {begun}"
+        );
     }
 
     /// Serial reads never go back.
-    fn check_looks(&self) {
+    fn check_looks(&self, register: i32) {
         let looks: Vec<(&Operation, i64)> = self
             .operations
             .iter()
             .filter_map(|operation| match operation.did {
-                Did::Looked { value } => operation.end.map(|_| (operation, value)),
+                Did::Looked { k, value } if k == register => operation.end.map(|_| (operation, value)),
                 _ => None,
             })
             .collect();
@@ -237,14 +181,42 @@ impl History {
     }
 }
 
+/// The read at ALL that found these rows in the end.
+fn last_read(table: Register, rows: Vec<Found>) -> Operation {
+    let end = Moment::MAX;
+    let page = Seen { node: 1, begin: end - 1, end, now_s: u32::MAX, rows, until: Until::End };
+    let (wanted, level) = (Wanted::EVERYTHING, Consistency::All);
+    let did = Did::Read { table, wanted, level, page_rows_max: u64::MAX, pages: vec![page] };
+    Operation { client: 0, node: 1, begin: end - 1, over: end, end: Some(end), did }
+}
+
+impl History {
+    pub fn order(&self, register: Register) -> Order {
+        self.orders[register as usize]
+    }
+
+    /// When a moment was, in microseconds since the epoch; the end of the life comes after all.
+    pub fn micros(&self, moment: Moment) -> i64 {
+        usize::try_from(moment).ok().and_then(|moment| self.micros.get(moment).copied()).unwrap_or(i64::MAX)
+    }
+}
+
 impl Operation {
+    /// The register that it is about.
+    fn register(&self) -> Option<i32> {
+        match self.did {
+            Did::Raised { k, .. } | Did::Looked { k, .. } => Some(k),
+            _ => None,
+        }
+    }
+
     /// Whether it is a write of that row.
-    fn touches(&self, (k, c): Place) -> bool {
+    pub fn touches(&self, register: Register, (k, c): Place) -> bool {
         match &self.did {
-            Did::Wrote { k: of, change, .. } => {
-                *of == k
+            Did::Wrote { table, k: of, change, .. } => {
+                (*table, *of) == (register, k)
                     && match change {
-                        Change::Put(at, _) | Change::Delete(at) => *at == c,
+                        Change::Put(at, ..) | Change::Delete(at) => *at == c,
                         Change::DeleteAll => true,
                     }
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coordinator::{Page, PullError};
 use env::random::Random;
+use model::clustering::Slice;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use model::schema::Replication;
@@ -12,6 +13,8 @@ use model::{
     PartitionUpdate, Row, TableSchema,
 };
 use uuid::Uuid;
+
+use super::pages::Order;
 
 /// The name of the keyspace.
 pub const KEYSPACE: &str = "ks";
@@ -27,10 +30,20 @@ pub struct Tables {
     pub counter: Arc<TableSchema>,
     /// What logged batches write.
     pub pairs: Arc<TableSchema>,
+    /// Rows as those of `plain`, of a table that is truncated now and then.
+    pub emptied: Arc<TableSchema>,
+}
+
+/// A table of rows that are written, deleted and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    Plain,
+    Emptied,
 }
 
 impl Tables {
-    pub fn new(random: &Random) -> Tables {
+    /// Tables. Where `forgets` is set, `plain` forgets what was deleted or has expired as soon as it may.
+    pub fn new(random: &Random, forgets: bool) -> Tables {
         let strategy = ["SizeTiered", "Leveled", "Unified"][random.below(3) as usize];
         let strategy = format!("org.apache.cassandra.db.compaction.{strategy}CompactionStrategy");
         let finish = |mut table: TableSchema| {
@@ -49,18 +62,36 @@ impl Tables {
                     .build(),
             )
         };
+        let mut plain = rows("plain", 1);
+        if forgets {
+            Arc::make_mut(&mut plain).options.gc_grace_seconds = 0;
+        }
         Tables {
-            plain: rows("plain", 1),
+            plain,
             register: finish(named("register", 2).regular("v", CqlType::Blob).build()),
             counter: finish(named("counter", 3).regular("v", CqlType::Counter).build()),
             pairs: rows("pairs", 4),
+            emptied: rows("emptied", 5),
         }
     }
 
-    /// The keyspace, of three replicas.
-    pub fn keyspace(&self) -> KeyspaceSchema {
-        let mut keyspace = KeyspaceSchema::new(KEYSPACE, Replication::simple(3));
-        let all = [&self.plain, &self.register, &self.counter, &self.pairs];
+    pub fn of(&self, register: Register) -> &Arc<TableSchema> {
+        match register {
+            Register::Plain => &self.plain,
+            Register::Emptied => &self.emptied,
+        }
+    }
+
+    /// In which order the rows of a table are stored.
+    pub fn order(&self, register: Register) -> Order {
+        let column = self.of(register).clustering_columns().first();
+        Order { is_descending: column.is_some_and(|column| column.descending) }
+    }
+
+    /// The keyspace.
+    pub fn keyspace(&self, replication: Replication) -> KeyspaceSchema {
+        let mut keyspace = KeyspaceSchema::new(KEYSPACE, replication);
+        let all = [&self.plain, &self.register, &self.counter, &self.pairs, &self.emptied];
         keyspace.tables.extend(all.map(|table| (table.name.clone(), Arc::clone(table))));
         keyspace
     }
@@ -75,27 +106,59 @@ fn int(bytes: &[u8]) -> i32 {
 }
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug)]
-pub enum Wanted {
-    Partition(i32),
-    /// The first rows of a partition.
-    First(i32, u64),
-    Everything,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Of one partition; else of all.
+    pub partition: Option<i32>,
+    /// So many rows at most.
+    pub rows: u64,
+    /// So many rows of each partition at most.
+    pub rows_per_partition: u64,
+    /// Just the partitions that have a row.
+    pub is_distinct: bool,
+    /// From the last row of the partition to its first.
+    pub is_backwards: bool,
+}
+
+impl Wanted {
+    pub const EVERYTHING: Wanted = Wanted {
+        partition: None,
+        rows: u64::MAX,
+        rows_per_partition: u64::MAX,
+        is_distinct: false,
+        is_backwards: false,
+    };
+
+    /// All rows of a partition.
+    pub fn partition(k: i32) -> Wanted {
+        Wanted { partition: Some(k), ..Wanted::EVERYTHING }
+    }
+
+    /// Rows of each partition at most.
+    pub fn rows_of_each(&self) -> u64 {
+        if self.is_distinct { 1 } else { self.rows_per_partition }
+    }
 }
 
 pub fn read_of(table: &Arc<TableSchema>, wanted: Wanted, now_s: u32) -> ReadCommand {
-    let (partitions, rows) = match wanted {
-        Wanted::Partition(k) => (PartitionSelection::Keys(vec![key(k)]), u64::MAX),
-        Wanted::First(k, rows) => (PartitionSelection::Keys(vec![key(k)]), rows),
-        Wanted::Everything => (PartitionSelection::Range(KeyRange::FULL), u64::MAX),
+    let partitions = match wanted.partition {
+        Some(k) => PartitionSelection::Keys(vec![key(k)]),
+        None => PartitionSelection::Range(KeyRange::FULL),
     };
     ReadCommand {
         table: Arc::clone(table),
         partitions,
-        clusterings: ClusteringFilter::all(),
-        columns: ColumnSelection::all(table),
+        clusterings: ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: wanted.is_backwards },
+        columns: match wanted.is_distinct {
+            true => ColumnSelection::of(Vec::new()),
+            false => ColumnSelection::all(table),
+        },
         row_filter: Vec::new(),
-        limits: DataLimits { rows, ..DataLimits::NONE },
+        limits: DataLimits {
+            rows: wanted.rows,
+            rows_per_partition: wanted.rows_per_partition,
+            distinct: wanted.is_distinct,
+        },
         now_s,
     }
 }
@@ -109,6 +172,22 @@ pub struct Found {
     pub timestamp: i64,
 }
 
+/// The clustering of a row, of which there may be none.
+pub fn c_of(clustering: &Clustering) -> i32 {
+    clustering.value(0).map_or(0, int)
+}
+
+/// The first row of each partition of a page, of which values were not asked for.
+pub fn first_rows(page: &mut Page) -> Result<Vec<Found>, PullError> {
+    let mut out = Vec::new();
+    while let Some(row) = page.next_row()? {
+        let Some(found) = row.row else { continue };
+        let (k, c) = (int(&row.key.key.0), c_of(&found.clustering));
+        out.push(Found { k, c, value: 0, timestamp: found.liveness.timestamp });
+    }
+    Ok(out)
+}
+
 /// All rows of a page. Values are numbers, perhaps with padding behind, or counters.
 pub fn rows(page: &mut Page, is_counter: bool) -> Result<Vec<Found>, PullError> {
     let mut out = Vec::new();
@@ -119,7 +198,7 @@ pub fn rows(page: &mut Page, is_counter: bool) -> Result<Vec<Found>, PullError> 
             Some(number) if !is_counter => i64::from_be_bytes(*number),
             _ => model::counter::total(&cell.value),
         };
-        let c = found.clustering.value(0).map_or(0, int);
+        let c = c_of(&found.clustering);
         out.push(Found { k: int(&row.key.key.0), c, value, timestamp: cell.timestamp });
     }
     Ok(out)
@@ -132,11 +211,19 @@ fn padded(value: i64, padding: usize) -> bytes::Bytes {
     bytes.into()
 }
 
+/// Until when a row that is written lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    pub ttl_s: i32,
+    /// The second at which it is over, by the clock of who wrote it.
+    pub end_s: u32,
+}
+
 /// What is written to a partition.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A row's value.
-    Put(i32, i64),
+    /// A row's value; how long it lives, unless for ever.
+    Put(i32, i64, Option<Life>),
     /// A row's deletion.
     Delete(i32),
     /// All rows' deletion.
@@ -147,7 +234,7 @@ pub fn mutation(table: &Arc<TableSchema>, k: i32, change: &Change, timestamp: i6
     let mut update = PartitionUpdate::new(Arc::clone(table), key(k));
     let column = table.column("v").expect("a column").id;
     match change {
-        Change::Put(c, value) => {
+        Change::Put(c, value, life) => {
             let has_rows = table.column("c").is_some();
             let clustering = if has_rows {
                 Clustering::from_values([&c.to_be_bytes()[..]])
@@ -155,9 +242,17 @@ pub fn mutation(table: &Arc<TableSchema>, k: i32, change: &Change, timestamp: i6
                 Clustering::default()
             };
             let mut row = Row::new(clustering);
-            row.liveness = Liveness::new(timestamp);
             let padding = if has_rows && value % 3 == 0 { 300 } else { 0 };
-            row.cells.push(Cell::live(column, timestamp, padded(*value, padding)));
+            let value = padded(*value, padding);
+            let (liveness, cell) = match life {
+                None => (Liveness::new(timestamp), Cell::live(column, timestamp, value)),
+                Some(Life { ttl_s, end_s }) => (
+                    Liveness::expiring(timestamp, *ttl_s, *end_s),
+                    Cell::expiring(column, timestamp, *ttl_s, *end_s, value),
+                ),
+            };
+            row.liveness = liveness;
+            row.cells.push(cell);
             update.add_row(row);
         }
         Change::Delete(c) => {
