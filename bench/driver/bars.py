@@ -8,6 +8,8 @@ from . import rounds
 
 ONE_BLOCK = ("names:start", "names:end", "slice:none", "slice:first", "slice:second-block", "slice:half", "slice:last-block",
              "slice:reversed")
+# Test columns: what one read answers.
+COLUMN_ROWS, COLUMN_BYTES = 100, 100 * 1024
 
 
 class Figures:
@@ -36,7 +38,16 @@ def cpu(run):
     return run["usage"]["server"]["cpu_us_per_operation"]
 
 
-def judge_imported(figures, given, compared):
+def judge_taking(results, at_most):
+    """What describing Cassandra's files may cost."""
+    taking = {name: server["taking"] for name, server in results["servers"].items() if server.get("taking")}
+    if described := taking.get("imported"):
+        at_most("imported: what describes the files over the files: %", [100 * described["described_bytes"] / described["data_bytes"]], 1)
+        if compared := taking.get("unadopted"):
+            at_most("imported: taking the files in and describing them over taking them in alone: CPU", [described["cpu_s"] / compared["cpu_s"]], 1.3)
+
+
+def judge_imported(figures, given, compared, at_most):
     """What Ilion is to reach on files that Cassandra wrote."""
     sizes = sorted(given["wide_rows"])
     cases = [f"names:{place}, {rows:,} rows" for place in ("blocks-50", "blocks-100") for rows in sizes[-2:]]
@@ -61,6 +72,13 @@ def judge_imported(figures, given, compared):
                      ours, bar)
             compared(f"imported: {case}, {load} in flight: server CPU over Ilion's own files", cpu,
                      figures.run("ilion", "large", case, load), ours, 1.25, 2)
+    for case, load in figures.cases("imported", "columns"):
+        run = figures.run("imported", "columns", case, load)
+        if case.endswith(", cold"):
+            read = [one["usage"]["server"]["read_syscall_bytes"] / one["operations"] for one in rounds.of(run)]
+            at_most(f"imported: {case}: bytes read over bytes of values", [bytes_ / (COLUMN_ROWS * COLUMN_BYTES) for bytes_ in read], 1.3)
+        else:
+            compared(f"imported: {case}: p50 over Ilion's own files", latency, figures.run("ilion", "columns", case, load), run, 1.25, 2)
 
 
 def judge_ring(figures, compared):
@@ -126,7 +144,8 @@ def judge(results):
     theirs, ours = (figures.at_rate(server, "base", "point-read") for server in ("cassandra", "ilion"))
     for what, bar in (("p99", 1 / 5), ("p99_9", 1 / 10)):
         compared(f"base: at half of Cassandra's rate: {what.replace('_', '.')} against Cassandra", lambda run: latency(run, what), theirs, ours, bar)
-    judge_imported(figures, given, compared)
+    judge_imported(figures, given, compared, at_most)
+    judge_taking(results, at_most)
     quiet = figures.at_rate("ilion", "tail", "point-read")
     for beside in ("a compaction of plain", "a compaction of base", "schema changes", "a flush of base"):
         busy = figures.at_rate("ilion", "tail", f"point-read, beside {beside}")

@@ -49,11 +49,16 @@ def describe():
     }
 
 
-def versions(servers):
+def default_cassandra():
+    """The version of Cassandra that its launcher starts when none is named."""
+    return re.search(r'^DEFAULT_VERSION = "(.*)"$', (ROOT / "conformance" / "cassandra").read_text(), re.MULTILINE).group(1)
+
+
+def versions(servers, cassandra=None):
+    """What takes part; `cassandra`: the version, if it is not the launcher's own."""
     found = {"commit": output("git", "describe", "--always", "--dirty"), "rustc": output("rustc", "--version")}
     if "cassandra" in servers:
-        source = (ROOT / "conformance" / "cassandra").read_text()
-        found["cassandra"] = re.search(r'^DEFAULT_VERSION = "(.*)"$', source, re.MULTILINE).group(1)
+        found["cassandra"] = cassandra or default_cassandra()
         found["java"] = output("java", "-version")
     if "ilion" in servers:
         binary = ilion_binary()

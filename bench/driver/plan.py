@@ -14,6 +14,7 @@ Tests that read come first, on settled tables; then what writes, and before each
 servers get the same seeds, so they are asked the same things in the same order; no two runs on one server share a seed.
 Cases that are compared with each other follow each other.
 """
+import re
 from dataclasses import dataclass
 
 from . import machine, rounds, tail as tails
@@ -92,7 +93,9 @@ def large(given):
 
 
 def columns(given):
-    return [Case(f"column:{count}:{place}") for place in ("first", "middle", "last") for count in COLUMNS]
+    places = ("first", "middle", "last")
+    cold = [Case(f"column:{COLUMNS[-1]}:{place}:once", is_cold=True) for place in places]
+    return [Case(f"column:{count}:{place}") for place in places for count in COLUMNS] + cold
 
 
 def base(given):
@@ -148,6 +151,11 @@ def rate_seconds(given):
     return max(given.seconds, RATE_SECONDS_MIN)
 
 
+def cases_of(name, given):
+    """The cases of a test that are wanted."""
+    return [case for case in TESTS[name].cases(given) if re.search(given.cases, case.name)]
+
+
 def loads_of(case, given):
     """The closed loops of a case."""
     return [{"in_flight": number} for number in (given.in_flight if case.in_flight is None else case.in_flight)]
@@ -163,7 +171,7 @@ def load(client, turns, given, results):
         client.schema(server, given.nodes)
         if server.source:
             machine.say(f"{server.name}: taking in the files of {server.source.name}")
-            server.take_files(KEYSPACE)
+            results[server.name]["taking"] = server.take_files(KEYSPACE)
             return
         for workload, scale in dict.fromkeys(wanted):
             in_flight = COLUMNS_IN_FLIGHT if workload.startswith("load-columns") else LOAD_IN_FLIGHT
@@ -184,7 +192,7 @@ def measure(client, turns, name, given, rates, seeds, results):
     if name == "tail":
         measure_tail(client, turns, given, rates, next(seeds), tests)
         return
-    for case in TESTS[name].cases(given):
+    for case in cases_of(name, given):
         sustained = []
         for how in loads_of(case, given):
             runs = take_turns(client, turns, case, how, given, seeds, tests, name)

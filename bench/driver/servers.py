@@ -1,4 +1,5 @@
 """The servers of a comparison: conformance's nodes, with the settings and the patience that a benchmark needs."""
+import collections
 import contextlib
 import ipaddress
 import os
@@ -100,7 +101,12 @@ class Server:
         self.rest()
 
     def take_files(self, keyspace):
-        """Takes in what its source wrote, and waits until all of it is compared, and described if it is to be."""
+        """Takes in what its source wrote, and waits until all of it is compared, and described if it is to be.
+
+        Returns {cpu_s: CPU seconds from the first import to the end, data_bytes: what its Data.db files take, described_bytes: what
+        describes them}.
+        """
+        before = self._cpu_s()
         for table in sorted(self.source.node.directory.rglob(f"data/{keyspace}/*-*")):
             copy = self.node.directory / "taken" / table.name
             copy.mkdir(parents=True)
@@ -110,6 +116,10 @@ class Server:
             self.node.nodetool("import", keyspace, table.name.split("-")[0], copy)
             shutil.rmtree(copy)
         self.rest()
+        sizes = collections.Counter()
+        for path in self.node.directory.rglob(f"{keyspace}/*/*.db"):
+            sizes[path.stem.rsplit("-", 1)[-1]] += path.stat().st_size
+        return {"cpu_s": self._cpu_s() - before, "data_bytes": sizes["Data"], "described_bytes": sizes["Blocks"] + sizes["Outline"]}
 
     def read_files(self, keyspace):
         """Has the kernel read the tables' files, as far as its memory goes: it may have let go what nobody asked for lately, of the one server
@@ -192,7 +202,8 @@ def cassandra(directory, given):
     for address in places:
         alone = [] if given.nodes == 1 else ["auto_bootstrap: false"]
         settings = [*of_a_ring(address, places[0], given), *alone, *given.cassandra_yaml]
-        nodes.append(Cassandra(pathlib.Path(directory) / address, address, settings=settings))
+        nodes.append(Cassandra(pathlib.Path(directory) / address, address, settings=settings,
+                               version=given.cassandra_version))
     return Server(nodes, environment, [f"heap {given.heap}", f"Java options: {options}", *given.cassandra_yaml])
 
 

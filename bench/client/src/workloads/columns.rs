@@ -1,7 +1,7 @@
 //! Tables `columns_10`, `columns_50`, `columns_100`: 100 rows of as many blobs of 100 KiB, in one partition.
 //!
 //! `column:COLUMNS:PLACE` reads one column of all rows, 10 MB, and leaves the others: the `first`, the
-//! `middle` or the `last` one.
+//! `middle` or the `last` one. With `:once` behind it the run ends with the first read.
 
 use protocol::primitives::Value;
 use protocol::response::rows::Rows;
@@ -95,11 +95,13 @@ impl Workload for Load {
 pub struct Reads {
     columns: u64,
     column: u64,
+    /// How many reads are still to come.
+    left: u64,
 }
 
 impl Reads {
-    /// Reads of the table with so many columns.
-    pub fn new(columns: u64, place: &str) -> Result<Self, Error> {
+    /// Reads of the table with so many columns, as many as are asked for, or one of the first thread.
+    pub fn new(columns: u64, place: &str, is_once: bool, share: Share) -> Result<Self, Error> {
         let columns = known(columns)?;
         let column = match place {
             "first" => 0,
@@ -107,18 +109,23 @@ impl Reads {
             "last" => columns - 1,
             other => return Err(Error::Usage(format!("column {other:?}: first, middle or last"))),
         };
-        Ok(Self { columns, column })
+        let left = match is_once {
+            true => u64::from(share.index == 0),
+            false => u64::MAX,
+        };
+        Ok(Self { columns, column, left })
     }
 }
 
 impl Workload for Reads {
     fn statements(&self) -> Vec<Statement> {
-        let Self { columns, column } = self;
+        let Self { columns, column, .. } = self;
         let select = format!("SELECT c{column:02} FROM {KEYSPACE}.columns_{columns} WHERE pk = ?");
         vec![Statement::Whole(select, ROWS as u32)]
     }
 
     fn next(&mut self, values: &mut Vec<Value>) -> Option<Operation> {
+        self.left = self.left.checked_sub(1)?;
         values.push(set(PARTITION));
         Some(Operation { statement: 0, subject: self.column })
     }

@@ -111,6 +111,7 @@ pub const NAMES: &[&str] = &[
     "skip:TABLE:READ:SKIP",
     "skip:TABLE:READ:SKIP:once",
     "column:COLUMNS:PLACE",
+    "column:COLUMNS:PLACE:once",
     "insert",
     "count",
     "mixed",
@@ -147,8 +148,9 @@ pub fn open(name: &str, scale: Scale, share: Share) -> Result<Box<dyn Workload>,
             let (read, skip) = (read.parse().map_err(|_| unknown())?, skip.parse().map_err(|_| unknown())?);
             Box::new(large::Slices::skipping(table, read, skip, !rest.is_empty(), scale)?)
         }
-        ["column", columns, place] => {
-            Box::new(columns::Reads::new(columns.parse().map_err(|_| unknown())?, place)?)
+        ["column", columns, place, rest @ ..] if matches!(rest, [] | ["once"]) => {
+            let columns = columns.parse().map_err(|_| unknown())?;
+            Box::new(columns::Reads::new(columns, place, !rest.is_empty(), share)?)
         }
         ["insert"] => Box::new(inserts::Inserts::new(share)),
         ["count"] => Box::new(counters::Counts::new(scale, share)),

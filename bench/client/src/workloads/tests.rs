@@ -268,6 +268,16 @@ fn a_walk_goes_round_unless_it_is_made_once() {
 }
 
 #[test]
+fn a_column_is_read_until_the_time_is_up_or_once() {
+    let reads = |name: &str, thread: u64| {
+        let mut reads = open(name, SCALE, share(thread, 2)).unwrap();
+        take(reads.as_mut(), 3).len()
+    };
+    assert_eq!(reads("column:10:last", 1), 3);
+    assert_eq!([reads("column:10:last:once", 0), reads("column:10:last:once", 1)], [1, 0]);
+}
+
+#[test]
 fn a_column_is_found_in_every_row() {
     let all = table("load-columns:10", SCALE);
     assert_eq!(all.len(), 100);
