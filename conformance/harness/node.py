@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CASSANDRA = ROOT / "conformance" / "cassandra"
@@ -287,6 +288,12 @@ class Ilion(Target):
 
     def nodetool(self, *arguments):
         return run([self.binary, "nodetool", "--admin", f"127.0.0.1:{self.admin_port}", *arguments])
+
+    def metrics(self):
+        """Every sample of its metrics, by name and labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/metrics", timeout=60) as answer:
+            lines = answer.read().decode().splitlines()
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
     def flush(self, keyspace=None, table=None):
         self.nodetool("flush", *filter(None, (keyspace, table)))

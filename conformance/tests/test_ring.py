@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import socket
-import urllib.request
 
 import nodetool_layouts
 import pytest
@@ -174,16 +173,9 @@ def test_a_node_that_was_killed_gets_what_it_missed(ring):
         until(lambda: len(third.must("SELECT * FROM app.t").rows) == 200, "the hints have not come")
     assert list(states(ring[2]).values()) == ["UN"] * 3
     until(lambda: "any pending hints" in ring[0].nodetool("listpendinghints"), "hints that were sent are still there")
-    counted = metrics(ring[0])
+    counted = ring[0].metrics()
     assert counted["ilion_hints_delivered_total"] >= 100
     assert counted['ilion_ring_nodes{state="down"}'] == 0
-
-
-def metrics(node):
-    """Every sample by its name."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{node.admin_port}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
 def shows_what_is_missing(node, down, wire):
@@ -212,7 +204,7 @@ def shows_what_is_missing(node, down, wire):
     assert len(sent) == 2 and len(received) >= 1
     assert all(int.from_bytes(row[2], "big") > 0 for row in sent + received)
     assert len(wire.must("SELECT address, dc, host_id, tokens_version FROM system_views.gossip_info").rows) == 3
-    counted = metrics(node)
+    counted = node.metrics()
     assert counted["ilion_hints_created_total"] >= 100 and counted["ilion_hints_files_bytes"] > 0
     assert counted['ilion_ring_nodes{state="down"}'] == 1
     assert counted['ilion_internode_sent_total{verbs="write"}'] > 0

@@ -4,10 +4,8 @@ One thread overwrites rows of a few hot partitions with growing numbers, two rea
 acknowledged before they asked. Meanwhile the cache is emptied, made smaller and larger, and the table flushed and compacted.
 """
 import random
-import re
 import threading
 import time
-import urllib.request
 
 import pytest
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
@@ -37,11 +35,8 @@ def session(node):
 
 def lookups(node, table):
     """Partitions that were looked for in the row cache: found, and not."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{node.admin_port}/metrics", timeout=60) as answer:
-        text = answer.read().decode()
-    sample = r'ilion_table_row_cache_lookups_total{keyspace="rows",table="%s",found="%s"} (\d+)'
-    found = (re.search(sample % (table, kind), text) for kind in ("hit", "miss"))
-    return [int(count[1]) if count else 0 for count in found]
+    sample, counted = 'ilion_table_row_cache_lookups_total{keyspace="rows",table="%s",found="%s"}', node.metrics()
+    return [counted.get(sample % (table, kind), 0) for kind in ("hit", "miss")]
 
 
 @pytest.mark.parametrize("kept", ["ALL", "5"])

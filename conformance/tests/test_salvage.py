@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from harness.flight import Guarded
+from harness.frames import until
 from harness.node import Ilion
 from harness.wire import Wire
 
@@ -27,12 +28,14 @@ def damage(node, places):
     return path
 
 
-@pytest.fixture(params=["big", "bti"])
+@pytest.fixture(params=["big", "bti", "big of another", "bti of another"])
 def damaged(needs_ilion, request, tmp_path):
-    """A node with a damaged SSTable, newer writes in memory, and the rows that CQL would answer without the damage."""
+    """A node with a damaged SSTable, newer writes in memory, and the rows that CQL would answer without the damage. Nothing tells the
+    node what an SSTable of another program should be but its digest, so it finds the damage before any read does."""
     drawn = random.Random(7)
+    layout, is_own = request.param.split()[0], " of another" not in request.param
     node = Ilion(tmp_path / "node", settings={"storage_compatibility_mode": "NONE",
-                                              "sstable": json.dumps({"selected_format": request.param})})
+                                              "sstable": json.dumps({"selected_format": layout})})
     truth = {}
     with node:
         wire = Wire(node.address, node.port)
@@ -45,7 +48,11 @@ def damaged(needs_ilion, request, tmp_path):
         wire.close()
         node.flush("fl", "t")
     path = damage(node, (0.2, 0.7))
+    if not is_own:
+        path.with_name(path.name.replace("-Data.db", "-Proof.db")).unlink()
     node.start()
+    if not is_own:
+        until(lambda: node.metrics()["ilion_sstables_condemned"] == 1)
     wire = Wire(node.address, node.port)
     for k in range(PARTITIONS):
         wire.must(f"INSERT INTO fl.t (k, c, v) VALUES ({k}, 1000, 'newer')")

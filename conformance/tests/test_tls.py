@@ -98,12 +98,6 @@ def connect(node, context=None):
                    connect_timeout=20)
 
 
-def metric(node, name):
-    with urllib.request.urlopen(f"http://127.0.0.1:{node.admin_port}/metrics", timeout=60) as answer:
-        lines = answer.read().decode().splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith(name + " "))
-
-
 def hello(version=0x0303, suites=(0xC02F, 0xC02B)):
     """A ClientHello up to TLS 1.2, for what a client of today does not send."""
     body = struct.pack(">H", version) + os.urandom(32) + b"\0"
@@ -154,19 +148,19 @@ def test_a_driver_works_and_is_seen(certificates, encrypted):
     settings = {row.name: row.value for row in session.execute("SELECT name, value FROM system_views.settings")}
     assert settings["client_encryption_options.enabled"] == "true"
     assert settings["client_encryption_options.keystore_password"] is None
-    assert metric(encrypted, "ilion_tls_handshakes_total") >= len(rows)
+    assert encrypted.metrics()["ilion_tls_handshakes_total"] >= len(rows)
     cluster.shutdown()
 
 
 def test_who_speaks_plain_is_refused(encrypted):
-    failures = metric(encrypted, "ilion_tls_failures_total")
+    failures = encrypted.metrics()["ilion_tls_failures_total"]
     for version in (3, 4, 5):
         envelope = struct.pack(">BBhBI", version, 0, 1, OPTIONS, 0)
         got = answer_to(encrypted, envelope * 3)
         assert bytes([0x80 | version]) not in got[:1] and len(got) <= 7, got
     with pytest.raises(NoHostAvailable):
         connect(encrypted).connect()
-    assert metric(encrypted, "ilion_tls_failures_total") > failures
+    assert encrypted.metrics()["ilion_tls_failures_total"] > failures
 
 
 def test_both_on_one_port(certificates, optional):
@@ -201,7 +195,7 @@ def test_weak_suites_are_not_there(encrypted, suites):
 
 
 def test_mutual_tls(certificates, mutual):
-    failures, handshakes = (metric(mutual, f"ilion_tls_{kind}_total") for kind in ("failures", "handshakes"))
+    failures, handshakes = (mutual.metrics()[f"ilion_tls_{kind}_total"] for kind in ("failures", "handshakes"))
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         with Secure(mutual, certificates.context(certificates.client, version)) as secure:
             assert secure.ask(OPTIONS).opcode == SUPPORTED
@@ -210,8 +204,8 @@ def test_mutual_tls(certificates, mutual):
             with pytest.raises((ssl.SSLError, ConnectionError, AssertionError, AttributeError)):
                 Secure(mutual, certificates.context(own, version)).close()
     # The client is told first, and the failure is counted then.
-    until(lambda: metric(mutual, "ilion_tls_failures_total") == failures + 8)
-    assert metric(mutual, "ilion_tls_handshakes_total") == handshakes + 2
+    until(lambda: mutual.metrics()["ilion_tls_failures_total"] == failures + 8)
+    assert mutual.metrics()["ilion_tls_handshakes_total"] == handshakes + 2
     with pytest.raises(NoHostAvailable):
         connect(mutual).connect()
 
@@ -223,11 +217,11 @@ def test_sessions_are_resumed(certificates, encrypted):
             # Tickets of 1.3 come with the first answer.
             assert first.ask(OPTIONS).opcode == SUPPORTED
             session = first.socket.session
-        resumed = metric(encrypted, "ilion_tls_resumed_total")
+        resumed = encrypted.metrics()["ilion_tls_resumed_total"]
         with Secure(encrypted, context, session=session) as second:
             assert second.socket.session_reused
             assert second.ask(OPTIONS).opcode == SUPPORTED
-        assert metric(encrypted, "ilion_tls_resumed_total") == resumed + 1
+        assert encrypted.metrics()["ilion_tls_resumed_total"] == resumed + 1
 
 
 def test_new_certificates_are_for_new_connections(certificates, encrypted):
@@ -250,7 +244,7 @@ def test_new_certificates_are_for_new_connections(certificates, encrypted):
 
 
 def test_a_stalled_handshake_is_closed(certificates, encrypted):
-    slow = metric(encrypted, "ilion_connections_too_slow_total")
+    slow = encrypted.metrics()["ilion_connections_too_slow_total"]
     whole = hello()
     stalled = [socket.create_connection((encrypted.address, encrypted.port), timeout=20) for _ in range(50)]
     began = time.monotonic()
@@ -262,7 +256,7 @@ def test_a_stalled_handshake_is_closed(certificates, encrypted):
         assert client.recv(100) == b""
         client.close()
     assert time.monotonic() - began < 6
-    assert metric(encrypted, "ilion_connections_too_slow_total") >= slow + 50
+    assert encrypted.metrics()["ilion_connections_too_slow_total"] >= slow + 50
 
 
 def test_large_answers_reach_a_slow_reader_whole(certificates, encrypted):
@@ -539,9 +533,9 @@ def test_flight_speaks_what_cql_speaks(certificates, tmp_path):
 
     options = {"enabled": True, "optional": False, "keystore": key}
     with node_of(tmp_path / "encrypted", options, flight_port=port, native_transport_tls_handshake_timeout="1s") as node:
-        handshakes = metric(node, "ilion_tls_handshakes_total")
+        handshakes = node.metrics()["ilion_tls_handshakes_total"]
         assert greeted(node) == "h2" and greeted(node, protocols=("http/1.1", "h2")) == "h2"
-        assert metric(node, "ilion_tls_handshakes_total") == handshakes + 2
+        assert node.metrics()["ilion_tls_handshakes_total"] == handshakes + 2
         with pytest.raises(ssl.SSLError):
             greeted(node, protocols=("http/1.1",))
         assert not plain(node)

@@ -141,7 +141,8 @@ fn make(directory: &Path, shape: &Shape) -> Outcome<()> {
 fn read(directory: &Path, shape: &Shape) -> Outcome<()> {
     let table = shape.table();
     let descriptors = descriptor::live(&DiskFileSystem, directory)?;
-    let source = Source::of_sstables(&DiskFileSystem, &descriptors, &table)?;
+    let disk: Arc<dyn FileSystem> = Arc::new(DiskFileSystem);
+    let source = Source::of_sstables(&disk, &descriptors, &table)?;
     let asked = usize::try_from(shape.asked)?;
     let names: Vec<String> = table.select_star().iter().take(asked).map(|c| c.name.clone()).collect();
     let request = ScanRequest::of_table(&table, Some(&names), NOW_S, ScanOptions::default())?;

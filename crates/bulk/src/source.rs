@@ -8,7 +8,7 @@ use env::fs::FileSystem;
 use model::TableSchema;
 use model::command::PartitionSelection;
 use model::key::{KeyBound, KeyRange};
-use partition::{Deadline, NanoClock, ReadContext, ReadCost};
+use partition::{Deadline, NanoClock, ReadContext, ReadCost, ReadError};
 use sstable::{Descriptor, OpenError, SsTable, Uncached};
 use std::fmt;
 use std::sync::Arc;
@@ -29,17 +29,27 @@ impl Source {
         Source { table: held.schema(), held }
     }
 
-    /// SSTables that no node has open, of a table of this definition.
+    /// SSTables that no node has open, of a table of this definition. One that a node found damaged before is
+    /// compared with its digest first: it may have been mended, and whoever salvages has to know where it is
+    /// damaged.
     ///
     /// # Errors
-    /// When one is damaged, or is of another table.
+    /// When one cannot be opened, or is of another table.
     pub fn of_sstables(
-        fs: &dyn FileSystem,
+        fs: &Arc<dyn FileSystem>,
         descriptors: &[Descriptor],
         table: &Arc<TableSchema>,
     ) -> Result<Source, OpenError> {
-        let open = |(i, descriptor): (usize, &Descriptor)| {
-            SsTable::open(fs, descriptor, i as u64, Arc::new(Uncached)).map(Arc::new)
+        let open = |(i, descriptor): (usize, &Descriptor)| -> Result<Arc<SsTable>, OpenError> {
+            let sstable = SsTable::open(fs.as_ref(), descriptor, i as u64, Arc::new(Uncached))?;
+            if sstable.refusal().is_some() {
+                match sstable.prove(fs, None, &mut |_| true) {
+                    // Reads of it say so.
+                    Ok(_) | Err(ReadError::Corrupt { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(Arc::new(sstable))
         };
         let sstables = descriptors.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
         let held = HeldTable::of_sstables(Arc::clone(table), sstables)?;
@@ -70,12 +80,19 @@ impl Source {
     }
 
     /// At most `parts` splits, which together are what the request asks for, with about as many bytes each. A
-    /// request by partition keys is one split.
+    /// request by partition keys is one split. So is one that salvages, where damage hides places to split at.
     ///
     /// # Errors
     /// When an index cannot be read.
     pub fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
-        let ctx = context();
+        match self.even_splits(request, parts) {
+            Err(BulkError::Read(ReadError::Corrupt { .. })) if request.salvages => Ok(vec![Split::FULL]),
+            splits => splits,
+        }
+    }
+
+    fn even_splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
+        let ctx = ReadContext { salvages: request.salvages, ..context() };
         let range = match &request.command.partitions {
             PartitionSelection::Keys(_) => return Ok(vec![Split::FULL]),
             PartitionSelection::Range(range) => range,
@@ -164,7 +181,8 @@ impl Source {
     /// As [`Source::scan`], with a context: for its cost, or a deadline. Nothing fills a cache all the same.
     pub fn scan_with(&self, request: &ScanRequest, split: &Split, ctx: ReadContext) -> Scan {
         let deadline = ctx.deadline.or_else(|| Some(self.while_wanted(request, &ctx.cost)));
-        let ctx = ReadContext { fill_cache: false, fill_index_cache: false, deadline, ..ctx };
+        let salvages = request.salvages;
+        let ctx = ReadContext { fill_cache: false, fill_index_cache: false, deadline, salvages, ..ctx };
         Scan::new(self.held.clone(), request, split.steps(&request.command), ctx)
     }
 }

@@ -1,6 +1,6 @@
-//! What the parts of a read cost, each alone: rows that are decoded in either direction, one column of
-//! many, the search for a row in a large
-//! partition, the merge of several sources, a page that the cache has.
+//! What the parts of a read cost, each alone: rows that are decoded in either direction, rows that nobody
+//! asked for, one column of many, the search for a row in a large partition, the merge of several sources,
+//! a page that the cache has.
 //!
 //! `cargo bench -p engine`
 
@@ -26,7 +26,10 @@ const DIRECTORY: &str = "/data/ks/t-1";
 /// Rows of the partition; its index has more than a thousand blocks.
 const ROWS: u64 = 100_000;
 const SLICE_ROWS: u64 = 1_000;
+/// With its head and its clustering a row of them takes 50 bytes or so.
 const VALUE_BYTES: usize = 25;
+/// Rows before the one that is asked for.
+const STEPS: u64 = 10_000;
 /// Columns of a wide table, and rows of its partition.
 const COLUMNS: usize = 100;
 const WIDE_ROWS: u64 = 1_000;
@@ -40,10 +43,10 @@ struct Fixture {
 
 impl Fixture {
     fn new(version: Version) -> Fixture {
-        Fixture::of(version, 1, ROWS)
+        Fixture::of(version, 1, ROWS, engine::COLUMN_INDEX_BYTES)
     }
 
-    fn of(version: Version, columns: usize, rows: u64) -> Fixture {
+    fn of(version: Version, columns: usize, rows: u64, block_bytes: u64) -> Fixture {
         let mut table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
             .partition_key("k", CqlType::Int)
             .clustering("c", CqlType::BigInt, false);
@@ -56,8 +59,8 @@ impl Fixture {
         fs.create_dir_all(Path::new(DIRECTORY)).expect("memory has room");
         let descriptor = Descriptor::new(DIRECTORY, SsTableId::Sequence(1), version);
         let options = WriterOptions {
-            column_index_bytes: engine::COLUMN_INDEX_BYTES,
-            row_index_bytes: engine::COLUMN_INDEX_BYTES,
+            column_index_bytes: block_bytes,
+            row_index_bytes: block_bytes,
             ..WriterOptions::default()
         };
         let writer = SsTableWriter::new(Arc::clone(&fs), descriptor.clone(), Arc::clone(&table), options);
@@ -140,9 +143,22 @@ fn rows(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// The last row of a block as long as the partition: each row before it is left as a whole.
+fn steps(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("rows stepped over");
+    group.throughput(Throughput::Elements(STEPS));
+    for (format, version) in [("nb", Version::NB), ("da", Version::DA)] {
+        let fixture = Fixture::of(version, 1, STEPS + 1, u64::MAX);
+        let filter = name(STEPS);
+        assert_eq!(drain(&mut fixture.read(&filter)), 1);
+        group.bench_function(format, |b| b.iter(|| drain(&mut fixture.read(&filter))));
+    }
+    group.finish();
+}
+
 /// One small column of rows of many, by what the others may be to the row.
 fn columns(criterion: &mut Criterion) {
-    let fixture = Fixture::of(Version::NB, COLUMNS, WIDE_ROWS);
+    let fixture = Fixture::of(Version::NB, COLUMNS, WIDE_ROWS, engine::COLUMN_INDEX_BYTES);
     let mut group = criterion.benchmark_group("one column of many");
     group.throughput(Throughput::Elements(WIDE_ROWS));
     for (place, number) in [("first", 0), ("last", COLUMNS - 1)] {
@@ -211,6 +227,7 @@ fn page_cache(criterion: &mut Criterion) {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     rows(&mut criterion);
+    steps(&mut criterion);
     columns(&mut criterion);
     index_search(&mut criterion);
     merging(&mut criterion);

@@ -141,6 +141,8 @@ pub struct ReadContext {
     /// Whether all cells of columns that were not asked for come along, without their values. Otherwise those
     /// are left out that cannot matter here; where nodes compare their answers, they do.
     pub keeps_others: bool,
+    /// Whether data is read that was found to be damaged in some places, for what is sound beside them.
+    pub salvages: bool,
     /// The range of partitions that a read of a single partition belongs to. Such a read takes the rest of
     /// the partition in which the page before ended. `None` where there is no such range, or where not all
     /// rows of it are asked for.
@@ -192,6 +194,7 @@ impl Default for ReadContext {
             fill_cache: true,
             fill_index_cache: true,
             keeps_others: false,
+            salvages: false,
             scan: None,
             rows_wanted: u64::MAX,
             recorder: None,

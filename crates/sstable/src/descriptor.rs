@@ -390,6 +390,21 @@ pub fn list(fs: &dyn FileSystem, directory: &Path) -> io::Result<Listing> {
     Ok(out)
 }
 
+/// Removes the components of an SSTable as far as they are there: first TOC.txt, so that what a crash leaves
+/// is seen to be incomplete.
+///
+/// # Errors
+/// When a file cannot be removed.
+pub fn remove_files(fs: &dyn FileSystem, descriptor: &Descriptor) -> io::Result<()> {
+    for component in Component::ALL.iter().rev() {
+        match fs.remove_file(&descriptor.path(*component)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    fs.sync_dir(&descriptor.directory)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

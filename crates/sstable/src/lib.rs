@@ -54,7 +54,7 @@ mod writer;
 
 pub use adopted::Adoption;
 pub use data_walk::WorkDone;
-pub use descriptor::{Component, Descriptor, SsTableId, Version};
+pub use descriptor::{Component, Descriptor, SsTableId, Version, remove_files};
 pub use error::{OpenError, WriteError};
 pub use header_table::table_of_header;
 pub use pages::{FileId, FilePart, PageSink, PageSource, Uncached, count_page};
@@ -62,4 +62,4 @@ pub use salvage::{Loss, SalvageError, Salvaged, salvage};
 pub use stream::SsTableStream;
 pub use table::{Head, Heads, Mark, NewProof, Proved, SsTable};
 pub use verify::{Finding, Verified, verify};
-pub use writer::{SsTableMeta, SsTableWriter, WriterOptions, remove_files};
+pub use writer::{SsTableMeta, SsTableWriter, WriterOptions};

@@ -13,14 +13,14 @@
 use crate::checksum::digest_fits;
 use crate::compression::CompressionParams;
 use crate::data_walk::{DataFile, DataPages, DataWalk, Tell, Unfiltered, WorkDone};
-use crate::descriptor::{Component, Descriptor};
+use crate::descriptor::{Component, Descriptor, remove_files};
 use crate::error::{OpenError, WriteError};
 use crate::index::{Block, RowIndex, Walk};
 use crate::minima::Minima;
 use crate::pages::{PageLayout, Uncached};
 use crate::statistics::{self, Statistics};
 use crate::table::SsTable;
-use crate::writer::{SsTableMeta, SsTableWriter, WriterOptions, remove_files};
+use crate::writer::{SsTableMeta, SsTableWriter, WriterOptions};
 use env::fs::FileSystem;
 use model::clustering::Position;
 use model::{

@@ -25,7 +25,7 @@ use crate::bti::writer::BtiIndexWriter;
 use crate::checksum::ChunkCrcs;
 use crate::compression::CompressionParams;
 use crate::compression::sink::DataSink;
-use crate::descriptor::{Component, Descriptor};
+use crate::descriptor::{Component, Descriptor, remove_files};
 use crate::error::WriteError;
 use crate::index::{BLOCKS_MAX, BlockRule, IndexWriter, WrittenPartition, WrittenUnfiltered};
 use crate::outline::OutlineWriter;
@@ -583,19 +583,4 @@ impl SsTableWriter {
         drop((data, index, outline));
         Ok(remove_files(fs.as_ref(), &descriptor)?)
     }
-}
-
-/// Removes the components of an SSTable as far as they are there: first TOC.txt, so that what a crash leaves
-/// is seen to be incomplete.
-///
-/// # Errors
-/// When a file cannot be removed.
-pub fn remove_files(fs: &dyn FileSystem, descriptor: &Descriptor) -> std::io::Result<()> {
-    for component in Component::ALL.iter().rev() {
-        match fs.remove_file(&descriptor.path(*component)) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-    }
-    fs.sync_dir(&descriptor.directory)
 }

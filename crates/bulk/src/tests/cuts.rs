@@ -120,7 +120,7 @@ fn world(version: Version) -> Source {
         writer.finish().unwrap();
     }
     let found = descriptor::live(fs.as_ref(), directory).unwrap();
-    Source::of_sstables(fs.as_ref(), &found, &table).unwrap()
+    Source::of_sstables(&fs, &found, &table).unwrap()
 }
 
 fn request(source: &Source, deletions: bool) -> ScanRequest {

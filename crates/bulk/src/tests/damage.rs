@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A table of a fixture in memory.
-pub(super) fn copied(table: &str) -> (MemoryFileSystem, PathBuf) {
+pub(super) fn copied(table: &str) -> (Arc<dyn FileSystem>, PathBuf) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures").join(table);
-    let (fs, to) = (MemoryFileSystem::new(), PathBuf::from("/data/ks/t"));
+    let (fs, to): (Arc<dyn FileSystem>, _) = (Arc::new(MemoryFileSystem::new()), PathBuf::from("/data/ks/t"));
     fs.create_dir_all(&to).unwrap();
     for entry in DiskFileSystem.read_dir(&from).unwrap() {
         let bytes = DiskFileSystem.read(&from.join(&entry.name)).unwrap();
@@ -25,8 +25,8 @@ pub(super) fn copied(table: &str) -> (MemoryFileSystem, PathBuf) {
 fn damaged_data_ends_the_scan_with_file_and_offset() {
     for table in ["5.0.5-da/mix_lz4", "5.0.5-nb/mix_plain", "3.11.19-me/collections", "5.0.5-oa/kinds"] {
         let (fs, directory) = copied(table);
-        let found = descriptor::live(&fs, &directory).unwrap();
-        let header = SsTable::open(&fs, &found[0], 0, Arc::new(Uncached)).unwrap();
+        let found = descriptor::live(fs.as_ref(), &directory).unwrap();
+        let header = SsTable::open(fs.as_ref(), &found[0], 0, Arc::new(Uncached)).unwrap();
         let schema: Arc<TableSchema> = Arc::new(table_of_header(header.header()).unwrap());
         let data = found[0].path(Component::Data);
         let sound = fs.read(&data).unwrap();

@@ -65,7 +65,7 @@ fn world() -> (Env, Source) {
     }
     writer.finish().unwrap();
     let found = descriptor::live(fs.as_ref(), directory).unwrap();
-    let source = Source::of_sstables(fs.as_ref(), &found, &table).unwrap();
+    let source = Source::of_sstables(&fs, &found, &table).unwrap();
     (Env::for_test(1).with_fs(fs), source)
 }
 

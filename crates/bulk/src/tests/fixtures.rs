@@ -95,7 +95,8 @@ impl Fixture {
         let found = descriptor::live(&DiskFileSystem, path).unwrap();
         let open = |d| SsTable::open(&DiskFileSystem, d, 0, Arc::new(Uncached)).unwrap();
         let table = table_of(&json, &found.iter().map(open).collect::<Vec<_>>());
-        let source = Source::of_sstables(&DiskFileSystem, &found, &table).unwrap();
+        let disk: Arc<dyn FileSystem> = Arc::new(DiskFileSystem);
+        let source = Source::of_sstables(&disk, &found, &table).unwrap();
         let name = path.strip_prefix(directory()).unwrap().display().to_string();
         Fixture { name, source, json }
     }

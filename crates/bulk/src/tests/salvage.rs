@@ -163,7 +163,7 @@ fn sound_partitions_are_whole_and_every_row_is_true() {
     for version in [Version::NB, Version::OA, Version::DA] {
         let (fs, found, table) = world(version);
         let request = request(&table);
-        let open = || Source::of_sstables(fs.as_ref(), &found, &table).unwrap();
+        let open = || Source::of_sstables(&fs, &found, &table).unwrap();
         let truth = rows_of(&open(), &request, &[Split::FULL]);
         let number_of = |row: &Vec<Shown>| row[0].as_ref().unwrap().parse::<i32>().unwrap();
         let mut tried = 0;
@@ -210,8 +210,8 @@ fn sound_partitions_are_whole_and_every_row_is_true() {
 fn rows_that_come_of_damaged_fixtures_are_true() {
     for name in ["5.0.5-da/mix_lz4", "5.0.5-nb/mix_plain", "3.11.19-me/collections", "5.0.5-oa/kinds"] {
         let (fs, directory) = copied(name);
-        let found = descriptor::live(&fs, &directory).unwrap();
-        let header = SsTable::open(&fs, &found[0], 0, Arc::new(Uncached)).unwrap();
+        let found = descriptor::live(fs.as_ref(), &directory).unwrap();
+        let header = SsTable::open(fs.as_ref(), &found[0], 0, Arc::new(Uncached)).unwrap();
         let table = Arc::new(table_of_header(header.header()).unwrap());
         let request = request(&table);
         let truth = rows_of(&Source::of_sstables(&fs, &found, &table).unwrap(), &request, &[Split::FULL]);
@@ -241,7 +241,7 @@ fn an_export_of_what_is_sound_says_what_is_not() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs.write(&data, &bytes).unwrap();
-    let source = Source::of_sstables(fs.as_ref(), &found, &table).unwrap();
+    let source = Source::of_sstables(&fs, &found, &table).unwrap();
     let env = Env::for_test(1).with_fs(Arc::clone(&fs));
     let options = ExportOptions {
         directory: PathBuf::from("/out"),
@@ -264,6 +264,34 @@ fn an_export_of_what_is_sound_says_what_is_not() {
     assert_eq!(manifest.files[0].losses, summary.losses);
     // The same again says the same.
     assert_eq!(run(request(&table).salvaging()).unwrap().losses, summary.losses);
+}
+
+#[test]
+fn what_a_node_found_damaged_is_compared_before_it_is_exported() {
+    let (fs, found, table) = world(Version::DA);
+    let request = request(&table);
+    let open = || Source::of_sstables(&fs, &found, &table).unwrap();
+    let is_sound = |source: &Source| source.scan(&request, &Split::FULL).all(|batch| batch.is_ok());
+    let truth = rows_of(&open(), &request, &[Split::FULL]);
+    // As a Cassandra wrote it.
+    fs.remove_file(&found[1].path(Component::Proof)).unwrap();
+    let sstable = SsTable::open(fs.as_ref(), &found[1], 0, Arc::new(Uncached)).unwrap();
+    let sound = damage(fs.as_ref(), &found[1], 3, sstable.data_bytes().div_ceil(CHUNK_BYTES));
+    sstable.prove(&fs, None, &mut |_| true).unwrap_err();
+    let mark = sstable.mark_of_damage(fs.as_ref()).unwrap().unwrap();
+    sstable.keep_proof(fs.as_ref(), &mark).unwrap();
+
+    let source = open();
+    assert!(!is_sound(&source));
+    let (rows, losses) = saved(&source, &request, &[Split::FULL]);
+    assert!(!losses.is_empty() && truth.len() / 2 < rows.len() && rows.len() < truth.len());
+    assert!(rows.iter().all(|row| truth.contains(row)));
+    // In its parts as well, wherever they end.
+    let splits = source.splits(&request.clone().salvaging(), 8).unwrap();
+    assert_eq!(saved(&source, &request, &splits).0, rows);
+
+    fs.write(&found[1].path(Component::Data), &sound).unwrap();
+    assert_eq!(rows_of(&open(), &request, &[Split::FULL]), truth);
 }
 
 /// Partitions of a running node that are in SSTables, and those that are in memory alone.

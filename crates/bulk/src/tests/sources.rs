@@ -3,6 +3,7 @@
 use super::running::engine_on;
 use crate::Source;
 use engine::{Engine, WriteOptions};
+use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
 use env::random::Random;
 use model::{Mutation, PartitionUpdate, TableSchema};
@@ -58,8 +59,8 @@ fn sstables_that_no_node_has_open_are_a_source_also_where_damage_is_left_out() {
         let histories = AtomicU64::new(0);
         check_source(|table, updates| {
             let random = Random::from_seed(histories.fetch_add(1, Ordering::SeqCst));
-            let fs = Arc::new(MemoryFileSystem::new());
-            let engine = engine_on(Arc::clone(&fs) as _, table);
+            let fs: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new());
+            let engine = engine_on(Arc::clone(&fs), table);
             for update in updates {
                 let _ = engine.apply(&Mutation::of(update.clone()), WriteOptions::default()).unwrap();
                 if random.below(6) == 0 {
@@ -72,7 +73,7 @@ fn sstables_that_no_node_has_open_are_a_source_also_where_damage_is_left_out() {
             let store = engine.table(table.id).unwrap();
             let found: Vec<_> =
                 store.view().sstables.iter().map(|sstable| sstable.descriptor().clone()).collect();
-            let source = Source::of_sstables(fs.as_ref(), &found, table).unwrap();
+            let source = Source::of_sstables(&fs, &found, table).unwrap();
             let reader: SourceReader = Box::new(move |command| source.partitions(command, salvages));
             reader
         });

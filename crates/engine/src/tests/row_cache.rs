@@ -8,7 +8,6 @@ use env::fs::memory::MemoryFileSystem;
 use model::schema::RowsPerPartition::{self, All, Some as First};
 use model::{BoundKind, ClusteringBound, Deletion, RangeTombstone, Slice};
 use partition::{CostSnapshot, ReadError};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use testkit::{SourceReader, check_source};
 
@@ -316,7 +315,7 @@ fn a_truncation_an_import_and_a_drop_leave_nothing_to_be_found() {
     fill(&engine, &other, 0..20);
     engine.flush_all().unwrap();
     assert_eq!(all(&engine, &table, 1).0.len(), 1);
-    let to = PathBuf::from("/elsewhere");
+    let to = std::path::PathBuf::from("/elsewhere");
     fs.create_dir_all_durable(&to).unwrap();
     let from = &engine.catalog.table_dirs(&other)[0];
     for file in fs.read_dir(from).unwrap().iter().filter(|f| f.name.to_string_lossy().starts_with("nb-")) {

@@ -101,6 +101,7 @@ impl Table for StoredTable {
             source: self.source.clone(),
             request: request.clone(),
             split: split.clone(),
+            damaged: None,
         }))
     }
 }
@@ -112,6 +113,8 @@ struct ProvenScan {
     source: Source,
     request: ScanRequest,
     split: Split,
+    /// The SSTable that was found damaged last.
+    damaged: Option<Arc<str>>,
 }
 
 impl ProvenScan {
@@ -161,8 +164,15 @@ impl Iterator for ProvenScan {
                 // A scan opens all that it reads before its first row.
                 return Some(Err(BulkError::Read(ReadError::Unproven(name))));
             }
-            if let Err(error) = self.wait(&name) {
-                return Some(Err(error));
+            match self.wait(&name) {
+                Ok(()) => {}
+                // What a salvage can take of it, it takes.
+                Err(BulkError::Read(ReadError::Corrupt { .. }))
+                    if self.request.salvages && self.damaged.as_ref() != Some(&name) =>
+                {
+                    self.damaged = Some(name);
+                }
+                Err(error) => return Some(Err(error)),
             }
             self.scan = self.source.scan(&self.request, &self.split);
         }

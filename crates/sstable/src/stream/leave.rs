@@ -1,8 +1,8 @@
 //! How a partition is left, and where the next one starts.
 
 use super::{Partitions, SsTableStream, State, Walk, Walker, skip, skip_partition};
-use partition::ReadError;
 use partition::codec::{Input, UnfilteredHead};
+use partition::{Event, ReadError};
 
 impl SsTableStream {
     /// Where the partition after this one starts, for a stream of a range.
@@ -59,5 +59,22 @@ impl SsTableStream {
             walk.pass(self.partition_start)?;
         }
         Ok(())
+    }
+
+    /// Nothing is deleted any more where a partition ends.
+    pub(super) fn check_closed(&self) -> Result<(), ReadError> {
+        match self.walker.open().is_none() {
+            true => Ok(()),
+            false => {
+                Err(self.data.malformed("a range deletion is open at the end of its partition".to_owned()))
+            }
+        }
+    }
+
+    /// Ends the partition that was read to its end.
+    pub(super) fn end_partition(&mut self) -> Result<Event, ReadError> {
+        self.report_cost();
+        self.leave_partition(self.whole && !self.is_reversed())?;
+        Ok(Event::PartitionEnd)
     }
 }

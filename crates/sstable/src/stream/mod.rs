@@ -537,21 +537,6 @@ impl SsTableStream {
             }
         }
     }
-
-    fn check_closed(&self) -> Result<(), ReadError> {
-        match self.walker.open().is_none() {
-            true => Ok(()),
-            false => {
-                Err(self.data.malformed("a range deletion is open at the end of its partition".to_owned()))
-            }
-        }
-    }
-
-    fn end_partition(&mut self) -> Result<Event, ReadError> {
-        self.report_cost();
-        self.leave_partition(self.whole && !self.is_reversed())?;
-        Ok(Event::PartitionEnd)
-    }
 }
 
 impl PartitionStream for SsTableStream {

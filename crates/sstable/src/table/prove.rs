@@ -8,7 +8,8 @@
 //! 2. If that fits, the checksum of each chunk is known to be the one that belongs in its place. From then on
 //!    every read is compared with it. [`SsTable::keep_proof`] writes the checksums to Proof.db for the next
 //!    opening.
-//! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]).
+//! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]). Reads that
+//!    salvage do not, if the checksums of chunks say which of them are damaged.
 //!    [`SsTable::mark_of_damage`] lets the next opening know: then reads fail until it was compared again,
 //!    with a Data.db that may have been mended.
 //!
@@ -42,11 +43,19 @@ use std::sync::{Arc, OnceLock};
 /// Bytes of rows between two looks at the pace.
 const PACE_BYTES: u64 = 256 << 10;
 
+/// Why Data.db is not what was written.
+#[derive(Clone, Debug)]
+struct Condemnation {
+    error: ReadError,
+    /// Whether chunks differ from their own checksums: a read that meets none of them finds what was written.
+    is_in_chunks: bool,
+}
+
 /// What is known of Data.db as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     /// Whether it is as Digest.crc32 says, once that is known.
-    verdict: OnceLock<Result<(), ReadError>>,
+    verdict: OnceLock<Result<(), Condemnation>>,
     /// The checksum of CompressionInfo.db or CRC.db, 0 where there is none.
     table_crc: u32,
     /// Why the Proof.db that is there is left aside.
@@ -84,27 +93,31 @@ impl Standing {
         standing
     }
 
-    /// Fails in three cases: Data.db (`name`) is known to be damaged; it was known to be damaged before it
-    /// was opened, and was not compared since; or it has to be compared before it is read.
+    /// Fails in three cases: Data.db (`name`) is known to be damaged, and whoever reads does not salvage what
+    /// is sound in it; it was known to be damaged before it was opened, and was not compared since; or it has
+    /// to be compared before it is read.
     #[inline]
-    pub fn check(&self, name: &Arc<str>) -> Result<(), ReadError> {
+    pub fn check(&self, name: &Arc<str>, context: &ReadContext) -> Result<(), ReadError> {
         match self.verdict.get() {
             Some(Ok(())) => Ok(()),
-            Some(Err(error)) => Err(error.clone()),
-            None => self.check_undecided(name),
+            Some(Err(found)) if found.is_in_chunks && context.salvages => Ok(()),
+            Some(Err(found)) => Err(found.error.clone()),
+            None => self.check_undecided(name, context),
         }
     }
 
-    fn check_undecided(&self, name: &Arc<str>) -> Result<(), ReadError> {
-        if let Some(error) = &self.suspicion {
-            return Err(error.clone());
-        }
-        if !self.is_awaited.load(Memory::Acquire) {
-            return Ok(());
+    fn check_undecided(&self, name: &Arc<str>, context: &ReadContext) -> Result<(), ReadError> {
+        let is_awaited = self.is_awaited.load(Memory::Acquire);
+        match &self.suspicion {
+            // Where the damage is, will be known.
+            Some(_) if context.salvages && is_awaited => {}
+            Some(error) => return Err(error.clone()),
+            None if !is_awaited => return Ok(()),
+            None => {}
         }
         // It may be there since it was looked for.
         match self.verdict.get() {
-            Some(verdict) => verdict.clone(),
+            Some(_) => self.check(name, context),
             None => Err(ReadError::Unproven(Arc::clone(name))),
         }
     }
@@ -112,7 +125,7 @@ impl Standing {
     #[inline]
     fn refusal(&self) -> Option<&ReadError> {
         match self.verdict.get() {
-            Some(verdict) => verdict.as_ref().err(),
+            Some(verdict) => verdict.as_ref().err().map(|found| &found.error),
             None => self.suspicion.as_ref(),
         }
     }
@@ -183,7 +196,7 @@ impl SsTable {
 
     /// Why nothing is read from here any more.
     pub fn condemned(&self) -> Option<&ReadError> {
-        self.standing.verdict.get().and_then(|verdict| verdict.as_ref().err())
+        self.standing.verdict.get().and_then(|verdict| verdict.as_ref().err()).map(|found| &found.error)
     }
 
     /// Why reads fail: it is condemned, or was when it was open before and was not compared again yet.
@@ -241,7 +254,7 @@ impl SsTable {
         let adoption = adoption.filter(|adoption| self.wants(adoption));
         match self.standing.verdict.get() {
             Some(Ok(())) if adoption.is_none() => return Ok(Proved::Known),
-            Some(Err(error)) => return Err(error.clone()),
+            Some(Err(found)) => return Err(found.error.clone()),
             Some(Ok(())) | None => {}
         }
         let fs_of_all = fs;
@@ -257,12 +270,12 @@ impl SsTable {
         let sums = match pass.finish() {
             Ok(Some(sums)) => sums,
             Ok(None) => return Ok(Proved::Stopped),
-            Err(error) => return Err(self.condemn(error)),
+            Err(error) => return Err(self.condemn(error, false)),
         };
         match (sums.digest == digest, sums.damage) {
             (true, None) => {}
-            (true, Some(error)) => return Err(self.condemn(self.of_table(&error))),
-            (false, Some(error)) => return Err(self.condemn(error)),
+            (true, Some(error)) => return Err(self.condemn(self.of_table(&error), false)),
+            (false, Some(error)) => return Err(self.condemn(error, true)),
             (false, None) => {
                 let what = format!("the checksum of the file is {}, Digest.crc32 has {digest}", sums.digest);
                 let Some(place) = self.first_misplaced(pace) else { return Ok(Proved::Stopped) };
@@ -270,7 +283,7 @@ impl SsTable {
                     Some((offset, detail)) => self.data.corrupt(offset, format!("{what}: {detail}")),
                     None => self.data.corrupt(0, format!("{what}; no chunk nor row tells where it differs")),
                 };
-                return Err(self.condemn(error));
+                return Err(self.condemn(error, false));
             }
         }
         let finished = described.map(|maker| maker.and_then(|maker| maker.finish(digest, self.data.len)));
@@ -296,7 +309,7 @@ impl SsTable {
             Ok(()) => Ok(Proved::Sound(new)),
             // It was known before, or another reader of it was faster.
             Err(_) => {
-                self.standing.check(&self.data.name)?;
+                self.standing.check(&self.data.name, &ReadContext::default())?;
                 Ok(if adoption.is_some() { Proved::Adopted(new) } else { Proved::Known })
             }
         }
@@ -340,10 +353,11 @@ impl SsTable {
         Ok(stored_digest(fs, &self.descriptor)?.map(|digest| NewProof::of(mark_of_damage(digest))))
     }
 
-    /// Makes every read fail with the error, if it is one of damage.
-    fn condemn(&self, error: ReadError) -> ReadError {
+    /// Makes reads fail with the error, if it is one of damage. Those that salvage fail, too, unless chunks
+    /// are what is damaged.
+    fn condemn(&self, error: ReadError, is_in_chunks: bool) -> ReadError {
         if matches!(error, ReadError::Corrupt { .. }) {
-            let _ = self.standing.verdict.set(Err(error.clone()));
+            let _ = self.standing.verdict.set(Err(Condemnation { error: error.clone(), is_in_chunks }));
         }
         error
     }

@@ -13,7 +13,7 @@ use env::fs::memory::MemoryFileSystem;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
 use model::{CqlType, Deletion, Row, TableSchema};
-use partition::ReadError;
+use partition::{ReadContext, ReadError};
 use std::sync::Arc;
 
 fn opened(fs: &MemoryFileSystem, descriptor: &Descriptor) -> Arc<SsTable> {
@@ -326,6 +326,42 @@ fn a_check_chance_below_one_leaves_the_index_to_be_compared() {
         asks.options.crc_check_chance = chance;
         sstable.check_schema(&Arc::new(asks)).unwrap();
         assert_eq!(sstable.believes(&Partitions::None), believes, "{chance}");
+    }
+}
+
+/// A read that salvages takes what lies beside damaged chunks, and nothing of chunks that changed places.
+#[test]
+fn a_salvage_reads_a_condemned_sstable_where_chunks_are_damaged() {
+    for version in [Version::NB, Version::DA] {
+        let (fs, table, descriptor) = long_values(version);
+        let rows = scan(&opened(&fs, &descriptor), &table).unwrap();
+        let path = descriptor.path(Component::Data);
+        let sound = fs.read(&path).unwrap();
+        let salvages = ReadContext { salvages: true, ..context() };
+        let row = |sstable: &Arc<SsTable>, number: usize, context: &ReadContext| {
+            let Item::Row(wanted) = &rows[0].items[number] else { panic!("no row") };
+            let names = vec![wanted.clustering.clone()];
+            let filter = ClusteringFilter::Names { names, reversed: false };
+            let mut stream = sstable.read(&key(1), &filter, &all(&table), &table, context)?.unwrap();
+            collect(&mut stream, &table, false).map(|found| found[0].items == [Item::Row(wanted.clone())])
+        };
+        let mut bytes = sound.clone();
+        let last = bytes.len() - 10;
+        bytes[last] ^= 1;
+        fs.write(&path, &bytes).unwrap();
+        let damaged = opened(&fs, &descriptor);
+        let error = prove(&fs, &damaged).unwrap_err().to_string();
+        assert_eq!(row(&damaged, 0, &context()).unwrap_err().to_string(), error);
+        assert!(row(&damaged, 0, &salvages).unwrap());
+        assert_eq!(row(&damaged, 2, &salvages).unwrap_err().to_string(), error);
+
+        fs.write(&path, &sound).unwrap();
+        swap(&fs, &descriptor, equal_chunks(&fs, &descriptor)[0]);
+        let mixed = opened(&fs, &descriptor);
+        let error = prove(&fs, &mixed).unwrap_err().to_string();
+        for number in 0..3 {
+            assert_eq!(row(&mixed, number, &salvages).unwrap_err().to_string(), error);
+        }
     }
 }
 

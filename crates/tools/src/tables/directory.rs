@@ -243,7 +243,7 @@ impl Tables for DirectoryTables {
                 &live
             }
         };
-        let source = Source::of_sstables(fs, sstables, definition)
+        let source = Source::of_sstables(&self.env.fs, sstables, definition)
             .map_err(|error| BulkError::Request(error.to_string()))?;
         Ok(Arc::new(source))
     }
