@@ -80,7 +80,8 @@ impl Source {
     }
 
     /// At most `parts` splits, which together are what the request asks for, with about as many bytes each. A
-    /// request by partition keys is one split. So is one that salvages, where damage hides places to split at.
+    /// request by partition keys is one split. So is one that salvages, where damage hides places to split
+    /// at.
     ///
     /// # Errors
     /// When an index cannot be read.
