@@ -136,7 +136,12 @@ impl CrcChecks {
 
     /// Whether none is left out.
     pub fn are_all_due(&self) -> bool {
-        f64::from_bits(self.chance.load(Ordering::Relaxed)) >= 1.0 || self.random.get().is_none()
+        self.are_all_due_with(f64::from_bits(self.chance.load(Ordering::Relaxed)))
+    }
+
+    /// The same with another chance.
+    pub fn are_all_due_with(&self, chance: f64) -> bool {
+        chance >= 1.0 || self.random.get().is_none()
     }
 
     /// Whether to check this time.

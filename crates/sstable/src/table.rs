@@ -311,7 +311,7 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Option<Box<SsTableStream>>, ReadError> {
-        self.standing.check(&self.data.name, context)?;
+        self.check_standing(table, context)?;
         let layout = self.layout(table)?;
         let mut data = self.cursor_for(columns, &layout, context);
         let Some(entry) = self.find(key, &layout, &mut data)? else {
@@ -381,7 +381,7 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<(), ReadError> {
-        self.standing.check(&self.data.name, context)?;
+        self.check_standing(table, context)?;
         let layout = self.layout(table)?;
         let mut data = self.data_cursor(context);
         let Some(entry) = self.find(key, &layout, &mut data)? else { return Ok(()) };
@@ -424,7 +424,7 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Box<SsTableStream>, ReadError> {
-        self.standing.check(&self.data.name, context)?;
+        self.check_standing(table, context)?;
         let layout = self.layout(table)?;
         let mut data = self.cursor_for(columns, &layout, context);
         let start = if self.overlaps(range) { self.index.walk(range, &layout, &mut data)? } else { None };
@@ -451,7 +451,7 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Option<u64>, ReadError> {
-        self.standing.check(&self.data.name, context)?;
+        self.check_standing(table, context)?;
         if !self.overlaps(range) {
             return Ok(None);
         }

@@ -42,7 +42,7 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Heads, ReadError> {
-        self.standing.check(&self.data.name, context)?;
+        self.check_standing(table, context)?;
         self.layout(table)?;
         let range = KeyRange { start: start.clone(), end: KeyBound::Unbounded };
         let walk = self.index.walk_unproven(&range, context)?;

@@ -29,7 +29,7 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Vec<Mark>, ReadError> {
-        self.standing.check(&self.data.name, context)?;
+        self.check_standing(table, context)?;
         let mut marks = Vec::new();
         if !self.may_contain(key) {
             return Ok(marks);

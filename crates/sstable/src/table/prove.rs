@@ -31,8 +31,8 @@ use crate::outline::Outline;
 use crate::pages::Pass;
 use crate::proof::{Found, Proof, mark_of_damage};
 use env::fs::{Access, FileSystem};
-use model::ClusteringBound;
 use model::key::KeyRange;
+use model::{ClusteringBound, TableSchema};
 use partition::codec::Layout;
 use partition::{Fragment, ReadContext, ReadError};
 use std::cmp::Ordering;
@@ -47,7 +47,7 @@ const PACE_BYTES: u64 = 256 << 10;
 #[derive(Clone, Debug)]
 struct Condemnation {
     error: ReadError,
-    /// Whether chunks differ from their own checksums: a read that meets none of them finds what was written.
+    /// Whether chunks differ from their own checksums. Of the others nothing is known but that they fit theirs.
     is_in_chunks: bool,
 }
 
@@ -93,31 +93,31 @@ impl Standing {
         standing
     }
 
-    /// Fails in three cases: Data.db (`name`) is known to be damaged, and whoever reads does not salvage what
-    /// is sound in it; it was known to be damaged before it was opened, and was not compared since; or it has
+    /// Fails in three cases: Data.db (`name`) is known to be damaged, unless the read `salvages` what is sound
+    /// in it; it was known to be damaged before it was opened, and was not compared since; or it has
     /// to be compared before it is read.
     #[inline]
-    pub fn check(&self, name: &Arc<str>, context: &ReadContext) -> Result<(), ReadError> {
+    pub fn check(&self, name: &Arc<str>, salvages: bool) -> Result<(), ReadError> {
         match self.verdict.get() {
             Some(Ok(())) => Ok(()),
-            Some(Err(found)) if found.is_in_chunks && context.salvages => Ok(()),
+            Some(Err(found)) if found.is_in_chunks && salvages => Ok(()),
             Some(Err(found)) => Err(found.error.clone()),
-            None => self.check_undecided(name, context),
+            None => self.check_undecided(name, salvages),
         }
     }
 
-    fn check_undecided(&self, name: &Arc<str>, context: &ReadContext) -> Result<(), ReadError> {
+    fn check_undecided(&self, name: &Arc<str>, salvages: bool) -> Result<(), ReadError> {
         let is_awaited = self.is_awaited.load(Memory::Acquire);
         match &self.suspicion {
-            // Where the damage is, will be known.
-            Some(_) if context.salvages && is_awaited => {}
+            // The comparison tells where the damage is.
+            Some(_) if salvages && is_awaited => {}
             Some(error) => return Err(error.clone()),
             None if !is_awaited => return Ok(()),
             None => {}
         }
         // It may be there since it was looked for.
         match self.verdict.get() {
-            Some(_) => self.check(name, context),
+            Some(_) => self.check(name, salvages),
             None => Err(ReadError::Unproven(Arc::clone(name))),
         }
     }
@@ -192,6 +192,15 @@ impl SsTable {
     /// Data.db, as errors name it.
     pub fn data_name(&self) -> &Arc<str> {
         &self.data.name
+    }
+
+    /// [`Standing::check`] of a read. One that salvages relies on the checksums of chunks, so it takes nothing
+    /// where a `crc_check_chance` below 1 leaves some of them out.
+    #[inline]
+    pub(crate) fn check_standing(&self, table: &TableSchema, context: &ReadContext) -> Result<(), ReadError> {
+        let salvages =
+            context.salvages && self.data.crc_checks.are_all_due_with(table.options.crc_check_chance);
+        self.standing.check(&self.data.name, salvages)
     }
 
     /// Why nothing is read from here any more.
@@ -309,7 +318,7 @@ impl SsTable {
             Ok(()) => Ok(Proved::Sound(new)),
             // It was known before, or another reader of it was faster.
             Err(_) => {
-                self.standing.check(&self.data.name, &ReadContext::default())?;
+                self.standing.check(&self.data.name, false)?;
                 Ok(if adoption.is_some() { Proved::Adopted(new) } else { Proved::Known })
             }
         }

@@ -354,6 +354,17 @@ fn a_salvage_reads_a_condemned_sstable_where_chunks_are_damaged() {
         assert_eq!(row(&damaged, 0, &context()).unwrap_err().to_string(), error);
         assert!(row(&damaged, 0, &salvages).unwrap());
         assert_eq!(row(&damaged, 2, &salvages).unwrap_err().to_string(), error);
+        // Where checksums are left out, nobody could tell the sound chunks from the others.
+        let mut unchecked = (*table).clone();
+        unchecked.options.crc_check_chance = 0.5;
+        let unchecked = Arc::new(unchecked);
+        damaged.check_by_chance(Arc::new(env::random::Random::from_seed(1)));
+        let begin = |table: &Arc<TableSchema>| {
+            let filter = ClusteringFilter::all();
+            damaged.scan(&KeyRange::FULL, &filter, &all(table), table, &salvages).map(drop)
+        };
+        assert!(begin(&table).is_ok());
+        assert_eq!(begin(&unchecked).unwrap_err().to_string(), error);
 
         fs.write(&path, &sound).unwrap();
         swap(&fs, &descriptor, equal_chunks(&fs, &descriptor)[0]);
