@@ -17,7 +17,7 @@ use testkit::sim::ring::Nodes;
 
 use super::history::{Did, Last, Moment, Operation};
 use super::levels::Layout;
-use super::pages::Paging;
+use super::pages::{Asked, Paging};
 use super::tables::{Change, Found, Life, Register, Tables, Wanted, increment, key, mutation, read_of, rows};
 use super::truncation::Emptying;
 
@@ -164,8 +164,8 @@ impl Shared {
     ) {
         let wanted = Wanted::drawn(k, ROWS, random);
         let paging = (random.below(3) == 0).then(|| Paging::drawn(random));
-        let asked = (begun.node, node);
-        let (pages, is_whole) = self.read_pages(asked, self.tables.of(table), wanted, level, paging, random);
+        let asked = Asked { table: self.tables.of(table), wanted, consistency: level, paging };
+        let (pages, is_whole) = self.read_pages((begun.node, node), asked, random);
         let page_rows_max = paging.map_or(u64::MAX, Paging::rows);
         self.note(begun, is_whole, Did::Read { table, wanted, level, page_rows_max, pages });
     }

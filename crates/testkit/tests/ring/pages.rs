@@ -84,25 +84,31 @@ impl Wanted {
     }
 }
 
+/// What a client asks, of whichever node.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub table: &'a Arc<TableSchema>,
+    pub wanted: Wanted,
+    pub consistency: Consistency,
+    /// `None`: all at once.
+    pub paging: Option<Paging>,
+}
+
 impl Shared {
     /// Reads, all at once or in pages. The pages that came, and whether those are all.
     pub fn read_pages(
         &self,
         (number, node): (u8, &Arc<RingNode>),
-        table: &Arc<TableSchema>,
-        wanted: Wanted,
-        consistency: Consistency,
-        paging: Option<Paging>,
+        asked: Asked<'_>,
         random: &Random,
     ) -> (Vec<Seen>, bool) {
         let mut seen: Vec<Seen> = Vec::new();
-        let (mut asked, mut tries) = (Some((number, Arc::clone(node))), 0);
+        let (mut next_node, mut tries) = (Some((number, Arc::clone(node))), 0);
         let mut state: Option<Bytes> = None;
         loop {
             assert!(seen.len() < PAGES_MAX, "a read does not end: {seen:?}");
-            if let Some((number, node)) = &asked
-                && let Some((page, next)) =
-                    self.read_page((*number, node), table, wanted, consistency, paging, state.as_ref())
+            if let Some((number, node)) = &next_node
+                && let Some((page, next)) = self.read_page((*number, node), asked, state.as_ref())
             {
                 seen.push(page);
                 tries = 0;
@@ -113,12 +119,12 @@ impl Shared {
             } else {
                 tries += 1;
                 // What is read at once is asked for once: who wants it again begins another operation.
-                if tries >= TRIES || paging.is_none() {
+                if tries >= TRIES || asked.paging.is_none() {
                     return (seen, false);
                 }
             }
             let number = self.numbers[random.below(self.numbers.len() as u64) as usize];
-            asked = self.nodes.get(number).map(|node| (number, node));
+            next_node = self.nodes.get(number).map(|node| (number, node));
         }
     }
 
@@ -126,10 +132,7 @@ impl Shared {
     fn read_page(
         &self,
         (number, node): (u8, &Arc<RingNode>),
-        table: &Arc<TableSchema>,
-        wanted: Wanted,
-        consistency: Consistency,
-        paging: Option<Paging>,
+        Asked { table, wanted, consistency, paging }: Asked<'_>,
         state: Option<&Bytes>,
     ) -> Option<(Seen, Option<Bytes>)> {
         let begin = self.moment();
