@@ -47,7 +47,8 @@ const PACE_BYTES: u64 = 256 << 10;
 #[derive(Clone, Debug)]
 struct Condemnation {
     error: ReadError,
-    /// Whether chunks differ from their own checksums. Of the others nothing is known but that they fit theirs.
+    /// Whether chunks differ from their own checksums. Of the others nothing is known but that they fit
+    /// theirs.
     is_in_chunks: bool,
 }
 
@@ -93,9 +94,9 @@ impl Standing {
         standing
     }
 
-    /// Fails in three cases: Data.db (`name`) is known to be damaged, unless the read `salvages` what is sound
-    /// in it; it was known to be damaged before it was opened, and was not compared since; or it has
-    /// to be compared before it is read.
+    /// Fails in three cases: Data.db (`name`) is known to be damaged, unless the read `salvages` what is
+    /// sound in it; it was known to be damaged before it was opened, and was not compared since; or it has to
+    /// be compared before it is read.
     #[inline]
     pub fn check(&self, name: &Arc<str>, salvages: bool) -> Result<(), ReadError> {
         match self.verdict.get() {
@@ -194,8 +195,8 @@ impl SsTable {
         &self.data.name
     }
 
-    /// [`Standing::check`] of a read. One that salvages relies on the checksums of chunks, so it takes nothing
-    /// where a `crc_check_chance` below 1 leaves some of them out.
+    /// [`Standing::check`] of a read. One that salvages relies on the checksums of chunks, so it takes
+    /// nothing where a `crc_check_chance` below 1 leaves some of them out.
     #[inline]
     pub(crate) fn check_standing(&self, table: &TableSchema, context: &ReadContext) -> Result<(), ReadError> {
         let salvages =
