@@ -88,6 +88,20 @@ fn a_change_is_in_sstables_at_once_and_those_of_the_next_second_together() {
 }
 
 #[test]
+fn who_comes_when_another_has_flushed_does_not_put_off_the_next_flush() {
+    let node = Node::new();
+    let [t, u] = ["t", "u"].map(simple_table);
+    node.change(&[&t]);
+    node.clock.advance(Duration::from_secs(2));
+    // As one who saw the table wait, and found it flushed when the state was free.
+    let late = node.engine.catalog.table(t.id).unwrap();
+    late.set_awaits_schema(true);
+    node.engine.writing.flush_definition(&late);
+    node.change(&[&t, &u]);
+    assert_eq!(node.on_disk().len(), 2, "nothing was flushed for two seconds: at once");
+}
+
+#[test]
 fn a_write_to_a_table_whose_definition_waits_brings_it_to_sstables_first() {
     let node = Node::new();
     let [t, u] = ["t", "u"].map(simple_table);

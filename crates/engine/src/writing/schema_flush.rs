@@ -116,8 +116,12 @@ impl Writing {
         Ok(())
     }
 
-    /// A flush that fails is reported and tried again; nobody waits for that.
+    /// A flush that fails is reported and tried again; nobody waits for that. Whoever waited for the state may
+    /// find that another has flushed everything: that is no flush, and does not put off the next one.
     fn flush_changes(&self, state: &mut State) {
+        if !self.schema_flush.waits.load(Ordering::Acquire) {
+            return;
+        }
         for table in std::mem::take(&mut state.tables).into_iter().filter_map(|id| self.catalog.table(id)) {
             self.try_flush(&table);
         }
