@@ -1,7 +1,11 @@
 """A load at QUORUM on a ring, while one of its nodes is paused, killed, restarted, cut off, or changes hands.
 
-Each thread has rows of its own, and writes ever greater numbers into them. A request may fail for no client of the other nodes; a
+Each writer has rows of its own, and writes ever greater numbers into them. A request may fail for no client of the other nodes; a
 read finds at least what was acknowledged; and after the fault, once no hints are left, every replica has it.
+
+Beside them two clients raise one number, each on the condition that it still is what they read, and another raises a counter. What
+they ask may end without an answer (a timeout), as in every ring whose node fails. But no two of them raise the same number, none
+goes back behind what was acknowledged, and in the end there are at least the acknowledged ones and at most those of unknown end.
 """
 import os
 import random
@@ -9,7 +13,7 @@ import signal
 import threading
 import time
 
-from cassandra import ConsistencyLevel
+from cassandra import ConsistencyLevel, OperationTimedOut, ReadTimeout, WriteTimeout
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import WhiteListRoundRobinPolicy
 
@@ -20,6 +24,7 @@ from harness.wire import Wire
 KEYSPACE, THREADS, ROWS = "ring_load", 3, 20
 # A write becomes a hint when it was not acknowledged for so long (write_request_timeout).
 LATE_S = 2
+CAS_WRITE_UNKNOWN = 0x1700
 # What befalls a node, and for how many seconds: shorter and longer than others take to miss it.
 FAULTS = [("pause", 3), ("kill", 8), ("restart", 5), ("pause", 20)]
 # The same where the network is the tests' own (`network.py`).
@@ -31,9 +36,38 @@ def prepare(ring):
     wire.must(f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
               f"{{'class': 'SimpleStrategy', 'replication_factor': {len(ring.nodes)}}}")
     ring.agree()
-    wire.must(f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.t (k int, c int, s int static, n int, m map<int, int>, PRIMARY KEY (k, c))")
-    ring.agree()
+    for table in ("t (k int, c int, s int static, n int, m map<int, int>, PRIMARY KEY (k, c))", "raised (k int PRIMARY KEY, n int)",
+                  "counted (k int PRIMARY KEY, n counter)"):
+        wire.must(f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.{table}")
+        ring.agree()
     wire.close()
+
+
+def is_unknown(error):
+    """Whether nobody knows if the request has been carried out."""
+    return isinstance(error, WriteTimeout | ReadTimeout | OperationTimedOut) or getattr(error, "code", None) == CAS_WRITE_UNKNOWN
+
+
+class Raised:
+    """A number that is raised by one by requests that may end without an answer: what is known of it."""
+
+    def __init__(self, name, start):
+        self.name, self.start, self.acknowledged, self.unknown, self.wrong = name, start, [], 0, []
+
+    def least(self):
+        return max(self.acknowledged, default=self.start)
+
+    def see(self, number, least):
+        """A read that began when `least` was acknowledged."""
+        if number < least:
+            self.wrong.append(f"{self.name} is {number} behind {least}")
+
+    def end(self, number):
+        most = self.start + len(self.acknowledged) + self.unknown
+        if not self.start + len(self.acknowledged) <= number <= most:
+            self.wrong.append(f"{self.name} is {number}: from {self.start} on {len(self.acknowledged)} are acknowledged, {self.unknown} unknown")
+        if len(set(self.acknowledged)) != len(self.acknowledged):
+            self.wrong.append(f"{self.name} was raised to the same number twice: {sorted(self.acknowledged)}")
 
 
 class Load:
@@ -48,8 +82,57 @@ class Load:
         self.batch = self.session.prepare("BEGIN BATCH INSERT INTO t (k, c, s, n, m) VALUES (?, ?, ?, ?, ?); "
                                           "DELETE m[1] FROM t WHERE k = ? AND c = ?; APPLY BATCH")
         self.read = self.session.prepare("SELECT c, s, n FROM t WHERE k = ?")
+        self.look = self.session.prepare("SELECT n FROM raised WHERE k = 0")
+        self.look.consistency_level = ConsistencyLevel.SERIAL
+        self.condition = self.session.prepare("UPDATE raised SET n = ? WHERE k = 0 IF n = ?")
+        self.total = self.session.prepare("SELECT n FROM counted WHERE k = 0")
+        self.count = self.session.prepare("UPDATE counted SET n = n + 1 WHERE k = 0")
+        self.session.execute("INSERT INTO raised (k, n) VALUES (0, 0) IF NOT EXISTS")
+        counted = self.session.execute(self.total).one()
+        self.raised = Raised("the number of conditions", self.session.execute(self.look).one().n)
+        self.counted = Raised("the counter", counted.n if counted else 0)
         self.failures, self.known, self.ended, self.done = [], {}, threading.Event(), 0
         self.threads = [threading.Thread(target=self.run, args=(k, random.Random(seed * 100 + k))) for k in range(THREADS)]
+        self.threads += [threading.Thread(target=self.repeat, args=(what,)) for what in (self.raise_one, self.raise_one, self.count_one)]
+
+    def fail(self, error):
+        self.failures.append(f"{time.strftime('%H:%M:%S')} {type(error).__name__} {error}")
+
+    def repeat(self, what):
+        while not self.ended.is_set():
+            try:
+                what()
+            except Exception as error:  # noqa: BLE001
+                self.fail(error)
+
+    def raise_one(self):
+        raised, least = self.raised, self.raised.least()
+        try:
+            found = self.session.execute(self.look).one().n
+        except Exception as error:
+            if not is_unknown(error):
+                raise
+            return
+        raised.see(found, least)
+        try:
+            if self.session.execute(self.condition, (found + 1, found)).was_applied:
+                raised.acknowledged.append(found + 1)
+        except Exception as error:
+            if not is_unknown(error):
+                raise
+            raised.unknown += 1
+
+    def count_one(self):
+        counted = self.counted
+        try:
+            self.session.execute(self.count)
+            counted.acknowledged.append(counted.start + len(counted.acknowledged) + 1)
+        except Exception as error:
+            if not is_unknown(error):
+                raise
+            counted.unknown += 1
+        least, found = counted.least(), self.session.execute(self.total).one()
+        counted.see(found.n if found else 0, least)
 
     def run(self, k, chance):
         number = int(time.time())
@@ -67,7 +150,7 @@ class Load:
                     assert found[c].n == number and found[c].s == number, f"{k}, {c}: {found.get(c)}, not {number}"
                 self.done += 1
             except Exception as error:  # noqa: BLE001
-                self.failures.append(f"{time.strftime('%H:%M:%S')} {type(error).__name__} {error}")
+                self.fail(error)
 
     def __enter__(self):
         for thread in self.threads:
@@ -136,7 +219,14 @@ def check(ring, node, what, seed, seconds=8):
     # From then on hints are in files.
     time.sleep(LATE_S + 2 * HINTS_MS / 1000)
     until(lambda: not hints(ring), f"hints are left: {hints(ring)}", seconds=120)
-    before, wires = ring.mismatches(), [Wire(other.address) for other in ring.nodes]
+    wires = [Wire(other.address) for other in ring.nodes]
+    # A condition that somebody else has ended leaves no hints, so these may differ yet.
+    for raised, table, level in ((load.raised, "raised", "SERIAL"), (load.counted, "counted", "ALL")):
+        for wire in wires:
+            (number,) = wire.must(f"SELECT n FROM {KEYSPACE}.{table} WHERE k = 0", consistency=level).rows[0]
+            raised.end(int.from_bytes(number, "big"))
+        story += raised.wrong[:10]
+    before = ring.mismatches()
     for wire in wires:
         rows = wire.must(f"SELECT k, c, n FROM {KEYSPACE}.t", consistency="ALL").rows
         found = {tuple(int.from_bytes(x, "big") for x in row[:2]): int.from_bytes(row[2], "big") for row in rows}
