@@ -15,7 +15,8 @@ import struct
 import subprocess
 import uuid
 
-from harness.node import CASSANDRA, ROOT
+from harness import sstables
+from harness.node import CASSANDRA
 from harness.types import show
 from harness.wire import Wire
 
@@ -251,13 +252,9 @@ def by_cassandra(bench, case, version):
             # No writer of these takes it. What was deleted in their files is in the fixtures.
             continue
         lines.append(f"writer\t{statement}")
-        lines += ["\t".join(["row", *("null" if v is None else v.hex() or "-" for v in row)]) for row in rows]
+        lines += map(sstables.row, rows)
         lines.append("close")
-    program = ROOT / "conformance" / "harness" / "SsTables.java"
-    done = subprocess.run([str(CASSANDRA), "--version", release, "java", str(program)], input="\n".join(lines) + "\n", text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, check=False)
-    if done.returncode or "done" not in done.stdout:
-        raise RuntimeError(f"CQLSSTableWriter failed:\n{done.stdout[-4000:]}")
+    sstables.write(release, lines)
     return target
 
 

@@ -10,12 +10,23 @@ import pyarrow.flight
 import pyarrow.parquet
 import pytest
 
+from harness import sstables
 from harness.flight import Guarded
 from harness.frames import until
 from harness.node import Ilion
 from harness.wire import Wire
 
+TABLE = "CREATE TABLE fl.t (k int, c int, v text, PRIMARY KEY (k, c))"
 PARTITIONS, ROWS = 120, 20
+
+
+def of_cassandra(node, wire, layout, truth):
+    """Puts an SSTable with these rows, by partition, into the table's folder, as a Cassandra writes it."""
+    ((table,),) = wire.must("SELECT id FROM system_schema.tables WHERE keyspace_name = 'fl' AND table_name = 't'").rows
+    folder = pathlib.Path(node.data_dir, "fl", f"t-{table.hex()}")
+    rows = [(k.to_bytes(4, "big"), c.to_bytes(4, "big"), v.encode()) for k, row in truth.items() for c, v in row.items()]
+    sstables.write("5.0.5", [f"table\t{folder}\t{layout}\t{TABLE}", "writer\tINSERT INTO fl.t (k, c, v) VALUES (?, ?, ?)",
+                             *map(sstables.row, rows), "close"])
 
 
 def damage(node, places):
@@ -28,28 +39,30 @@ def damage(node, places):
     return path
 
 
-@pytest.fixture(params=["big", "bti", "big of another", "bti of another"])
+@pytest.fixture(params=["big", "bti", "big of Cassandra", "bti of Cassandra"])
 def damaged(needs_ilion, request, tmp_path):
     """A node with a damaged SSTable, newer writes in memory, and the rows that CQL would answer without the damage. Nothing tells the
-    node what an SSTable of another program should be but its digest, so it finds the damage before any read does."""
+    node what a Cassandra's SSTable should be but its digest, so it finds the damage before any read does."""
     drawn = random.Random(7)
-    layout, is_own = request.param.split()[0], " of another" not in request.param
+    layout, is_own = request.param.split()[0], " of Cassandra" not in request.param
     node = Ilion(tmp_path / "node", settings={"storage_compatibility_mode": "NONE",
                                               "sstable": json.dumps({"selected_format": layout})})
     truth = {}
     with node:
         wire = Wire(node.address, node.port)
         wire.must("CREATE KEYSPACE fl WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-        wire.must("CREATE TABLE fl.t (k int, c int, v text, PRIMARY KEY (k, c))")
+        wire.must(TABLE)
         for k in range(PARTITIONS):
             truth[k] = {c: drawn.randbytes(150).hex() for c in range(ROWS)}
-            rows = " ".join(f"INSERT INTO fl.t (k, c, v) VALUES ({k}, {c}, '{v}');" for c, v in truth[k].items())
-            wire.must(f"BEGIN UNLOGGED BATCH {rows} APPLY BATCH")
+        if is_own:
+            for k, rows in truth.items():
+                inserts = " ".join(f"INSERT INTO fl.t (k, c, v) VALUES ({k}, {c}, '{v}');" for c, v in rows.items())
+                wire.must(f"BEGIN UNLOGGED BATCH {inserts} APPLY BATCH")
+            node.flush("fl", "t")
+        else:
+            of_cassandra(node, wire, layout, truth)
         wire.close()
-        node.flush("fl", "t")
     path = damage(node, (0.2, 0.7))
-    if not is_own:
-        path.with_name(path.name.replace("-Data.db", "-Proof.db")).unlink()
     node.start()
     if not is_own:
         until(lambda: node.metrics()["ilion_sstables_condemned"] == 1)
