@@ -10,6 +10,7 @@ use super::units::{ByteRate, ByteSize, Millis, OldUnit};
 use super::values::*;
 use crate::audit::{AuditOptions, QueryLogOptions};
 use engine::{SsTableFormat, StorageCompatibility};
+use model::Consistency;
 use serde_norway::Value;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -101,6 +102,8 @@ settings! {
     auto_bootstrap: bool = true;
     /// Whether writes are kept for nodes that miss them.
     hinted_handoff_enabled: bool = true;
+    /// Data centers for whose nodes none are kept.
+    hinted_handoff_disabled_datacenters: Vec<String> = Vec::new();
     /// Where they are kept; beside the data when not set.
     hints_directory: Option<PathBuf> = None;
     /// Nothing is kept for a node that is down for longer.
@@ -159,6 +162,10 @@ settings! {
     native_transport_max_failed_logins_per_minute_per_ip: u32 = 60;
     /// Rounds of a new password's hash, as a power of two. A property of Cassandra's.
     auth_bcrypt_gensalt_log2_rounds: u32 = 10;
+    /// Which replicas in a ring are asked for roles and permissions; not set, those of the directory's release.
+    auth_read_consistency_level: Option<Consistency> = None;
+    /// Which of them have to take a change.
+    auth_write_consistency_level: Option<Consistency> = None;
     /// How long permissions are believed that did not change by a statement.
     permissions_validity: Millis = Millis(2_000), old "permissions_validity_in_ms" Millis;
     /// When they are looked up in the background; at half of that when not set.

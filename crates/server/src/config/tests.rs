@@ -151,6 +151,9 @@ fn safety_that_is_not_there_is_refused() {
         "network_authorizer: com.example.Network",
         "cidr_authorizer: {class_name: com.example.Cidr}",
         "transparent_data_encryption_options: {enabled: true}",
+        "internode_authenticator: {class_name: org.apache.cassandra.auth.MutualTlsInternodeAuthenticator}",
+        "paxos_variant: v2",
+        "paxos_variant: v2_without_linearizable_reads",
         "partitioner: RandomPartitioner",
     ] {
         let error = load(yaml).expect_err(yaml).to_string();
@@ -166,9 +169,24 @@ fn safety_that_is_not_there_is_refused() {
         "role_manager: CassandraRoleManager",
         "client_encryption_options: {enabled: false, keystore: x}",
         "client_encryption_options: {enabled: true, keystore: x, keystore_password: y}",
+        "internode_authenticator:",
+        "internode_authenticator: org.apache.cassandra.auth.AllowAllInternodeAuthenticator",
+        "paxos_variant: v1",
         "partitioner: Murmur3Partitioner",
     ] {
         assert!(load(yaml).unwrap().warnings.is_empty(), "{yaml}");
+    }
+}
+
+#[test]
+fn lists_and_consistency_levels_are_read_as_cassandra_reads_them() {
+    let yaml = "hinted_handoff_disabled_datacenters: [dc1, dc2]\nauth_read_consistency_level: local_quorum";
+    let settings = load(yaml).unwrap().settings;
+    assert_eq!(settings.hinted_handoff_disabled_datacenters, ["dc1", "dc2"]);
+    assert_eq!(settings.auth_read_consistency_level, Some(model::Consistency::LocalQuorum));
+    assert_eq!(settings.auth_write_consistency_level, None);
+    for wrong in ["auth_write_consistency_level: MOST", "hinted_handoff_disabled_datacenters: dc1"] {
+        assert!(load(wrong).is_err(), "{wrong}");
     }
 }
 

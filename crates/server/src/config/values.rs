@@ -3,6 +3,7 @@
 use super::units::{ByteRate, ByteSize, Millis, OldUnit, parse_duration, parse_rate, parse_size};
 use engine::{SsTableFormat, StorageCompatibility};
 use env::fs::Access;
+use model::Consistency;
 use serde_norway::Value;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -119,6 +120,19 @@ impl Setting for StorageCompatibility {
     }
 }
 
+impl Setting for Consistency {
+    fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
+        let name = scalar(value)?;
+        let level =
+            Consistency::ALL_LEVELS.into_iter().find(|level| level.name().eq_ignore_ascii_case(&name));
+        level.ok_or_else(|| format!("{name:?} is no consistency level"))
+    }
+
+    fn print(&self) -> Option<String> {
+        Some(self.name().to_owned())
+    }
+}
+
 /// `sstable`: a map of which `selected_format` counts, or the format alone.
 impl Setting for SsTableFormat {
     fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
@@ -219,6 +233,19 @@ impl Setting for Vec<PathBuf> {
     fn print(&self) -> Option<String> {
         let shown: Vec<String> = self.iter().map(|p| p.display().to_string()).collect();
         Some(format!("[{}]", shown.join(", ")))
+    }
+}
+
+impl Setting for Vec<String> {
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+        match value {
+            Value::Sequence(items) => items.iter().map(|item| String::parse(item, old)).collect(),
+            _ => Err("it must be a list".to_owned()),
+        }
+    }
+
+    fn print(&self) -> Option<String> {
+        Some(format!("[{}]", self.join(", ")))
     }
 }
 

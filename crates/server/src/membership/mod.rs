@@ -396,12 +396,12 @@ fn hints_settings(config: &Config) -> HintsSettings {
     let settings = &config.settings;
     HintsSettings {
         is_enabled: settings.hinted_handoff_enabled,
+        disabled_datacenters: settings.hinted_handoff_disabled_datacenters.iter().cloned().collect(),
         window: Duration::from_millis(settings.max_hint_window.0),
         is_window_persistent: settings.hint_window_persistent_enabled,
         host_bytes_max: settings.max_hints_size_per_host.0,
         file_bytes_max: settings.max_hints_file_size.0,
         throttle_bytes: settings.hinted_handoff_throttle.0,
         deliveries_max: settings.max_hints_delivery_threads as usize,
-        ..HintsSettings::default()
     }
 }
