@@ -7,6 +7,7 @@ import socket
 
 import nodetool_layouts
 import pytest
+from cassandra import AuthenticationFailed
 from cassandra.protocol import QueryMessage
 
 from harness.node import Cassandra, Ilion, free_address, ilion_binary, run
@@ -30,21 +31,29 @@ def settings(address, seed, cluster="ring"):
 class Member(Ilion):
     """Ilion on a directory of its own, with a file that names the seed."""
 
-    def __init__(self, directory, address, seed):
-        super().__init__(directory, address, settings=settings(address, seed))
+    def __init__(self, directory, address, seed, **more):
+        super().__init__(directory, address, settings={**settings(address, seed), **more})
+
+
+@contextlib.contextmanager
+def three_nodes(directory, **more):
+    """The first is the seed."""
+    nodes = []
+    try:
+        for n in range(3):
+            address = free_address()
+            nodes.append(Member(directory / f"n{n}", address, nodes[0].address if nodes else address, **more))
+            nodes[-1].start()
+        yield nodes
+    finally:
+        for node in nodes:
+            node.kill()
 
 
 @pytest.fixture
 def ring(tmp_path, needs_ilion):
-    """Three nodes, the first the seed."""
-    nodes = []
-    for n in range(3):
-        address = free_address()
-        nodes.append(Member(tmp_path / f"n{n}", address, nodes[0].address if nodes else address))
-        nodes[-1].start()
-    yield nodes
-    for node in nodes:
-        node.kill()
+    with three_nodes(tmp_path) as nodes:
+        yield nodes
 
 
 def states(node):
@@ -176,6 +185,53 @@ def test_a_node_that_was_killed_gets_what_it_missed(ring):
     counted = ring[0].metrics()
     assert counted["ilion_hints_delivered_total"] >= 100
     assert counted['ilion_ring_nodes{state="down"}'] == 0
+
+
+def refusal(node, role, password):
+    """What a node says to a login; None if it lets it in."""
+    try:
+        Wire(node.address, timeout_s=60, login=(role, password)).close()
+    except AuthenticationFailed as error:
+        return str(error)
+    return None
+
+
+def test_roles_of_a_ring(tmp_path, needs_ilion):
+    first = ("cassandra", "cassandra")
+    with three_nodes(tmp_path, authenticator="PasswordAuthenticator", authorizer="CassandraAuthorizer", roles_validity="0ms",
+                     permissions_validity="0ms", credentials_validity="0ms") as ring:
+        for node in ring:
+            # Whose the first role is changes with each node that comes: nodes look once more after ten seconds.
+            until(lambda: refusal(node, *first) is None, f"nobody can log in at {node.address}", seconds=40)
+        with contextlib.closing(Wire(ring[0].address, timeout_s=60, login=first)) as root:
+            change(root, f"ALTER KEYSPACE system_auth WITH replication = {REPLICATION % 3}",
+                   f"CREATE KEYSPACE app WITH replication = {REPLICATION % 3}", "CREATE TABLE app.t (k int PRIMARY KEY)")
+            root.must("SELECT * FROM system_auth.roles", consistency=ALL)
+            for statement in ("CREATE ROLE one WITH PASSWORD = 'one' AND LOGIN = true", "GRANT SELECT ON app.t TO one",
+                              "CREATE ROLE two WITH PASSWORD = 'two' AND LOGIN = true"):
+                root.must(statement)
+            # The third misses what is taken away, and gets no hint of it.
+            for node in ring[:2]:
+                node.nodetool("disablehandoff")
+            ring[2].kill()
+            until(lambda: states(ring[0])[ring[2].address] == "DN", "a node that was killed is not down")
+            root.must("REVOKE SELECT ON app.t FROM one")
+            root.must("ALTER ROLE two WITH LOGIN = false")
+        ring[2].start()
+        until(lambda: list(states(ring[2]).values()) == ["UN"] * 3, "the ring is not whole")
+        assert "two is not permitted to log in" in refusal(ring[2], "two", "two")
+        with contextlib.closing(Wire(ring[2].address, timeout_s=60, login=("one", "one"))) as one:
+            assert one.query("SELECT * FROM app.t").error == "User one has no SELECT permission on <table app.t> or any of its parents"
+        # All are stopped: the first to come back starts, though nobody can log in while most of the roles' replicas are down.
+        for node in ring:
+            node.stop()
+        ring[0].start()
+        assert "Cannot achieve consistency level QUORUM" in refusal(ring[0], *first)
+        assert "Cannot achieve consistency level LOCAL_QUORUM" in refusal(ring[0], "one", "one")
+        for node in ring[1:]:
+            node.start()
+        for node in ring:
+            until(lambda: refusal(node, *first) is None, f"nobody can log in at {node.address}")
 
 
 def shows_what_is_missing(node, down, wire):

@@ -27,6 +27,7 @@
 //!   they may; `tls`: keys, certificates and what clients prove with theirs; `sample`: data to try reads on.
 #![cfg_attr(not(test), deny(clippy::large_futures))]
 
+pub(crate) mod absence;
 pub mod admin;
 pub mod allocator;
 pub mod audit;

@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 /// Exit status after a signal that did not wait for the shutdown: 128 and the number of SIGTERM.
 const STATUS_TERMINATED: i32 = 143;
@@ -34,6 +35,8 @@ const HUGE_PAGES_BYTES_MIN: u64 = 256 << 20;
 const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
 /// How often the files of TLS are looked at, as in Cassandra.
 const TLS_INTERVAL: Duration = Duration::from_secs(600);
+/// How long after its start a node of a ring looks for roles again, as in Cassandra (`superuser_setup_delay_ms`).
+const ROLES_DELAY: Duration = Duration::from_secs(10);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1_024;
 
@@ -146,12 +149,16 @@ async fn serve(
         crate::flight::serve(node, port.listen()?, security, admin_stopped.clone())?;
         tracing::info!(%address, "Arrow Flight SQL listens");
     }
-    let ticking = tokio::spawn(tick(Arc::clone(node)));
-    let expiring = tokio::spawn(remove_expired_snapshots(Arc::clone(node)));
-    let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
-    let estimating = tokio::spawn(estimates::keep_recording(Arc::clone(node)));
-    let renewing = tokio::spawn(keep_tls_current(Arc::clone(node)));
-    let remembering = tokio::spawn(keep_credentials_current(Arc::clone(node)));
+    let mut chores = JoinSet::new();
+    chores.spawn(tick(Arc::clone(node)));
+    chores.spawn(remove_expired_snapshots(Arc::clone(node)));
+    chores.spawn(batches::keep_finishing(Arc::clone(node)));
+    chores.spawn(estimates::keep_recording(Arc::clone(node)));
+    chores.spawn(keep_tls_current(Arc::clone(node)));
+    chores.spawn(keep_credentials_current(Arc::clone(node)));
+    if node.membership.is_some() {
+        chores.spawn(look_for_roles(Arc::clone(node)));
+    }
     let serving = async {
         prove(node).await?;
         // Not before: the tables of roles may have to be proven, too.
@@ -175,12 +182,7 @@ async fn serve(
         },
         failed = serving => failed,
     };
-    ticking.abort();
-    replaying.abort();
-    estimating.abort();
-    expiring.abort();
-    renewing.abort();
-    remembering.abort();
+    chores.abort_all();
     stop_admin.send_replace(true);
     #[cfg(feature = "bulk")]
     node.state.bulk.stop();
@@ -270,7 +272,7 @@ async fn keep_tls_current(node: Arc<Node>) {
 async fn keep_credentials_current(node: Arc<Node>) {
     let state = &node.state;
     let Some(interval) = state.auth.credentials.active_interval() else { return };
-    let store = Store::new(&state.env, &state.engine, &node.coordinator);
+    let store = Store::new(state, &node.coordinator);
     let mut ticks = state.env.tasks.ticks(interval);
     loop {
         ticks.next().await;
@@ -289,13 +291,34 @@ async fn prove(node: &Node) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Sees to it that somebody can log in.
+/// Sees to it that somebody can log in. Where that depends on other nodes it does not hold up the start.
 async fn prepare_roles(node: &Node) -> Result<(), StartError> {
     let state = &node.state;
-    let store = Store::new(&state.env, &state.engine, &node.coordinator);
     let password = state.config.initial_superuser_password_file.as_deref();
-    let prepared = setup::prepare(&state.auth, &store, password).await;
-    prepared.map_err(|cause| StartError::Prepare { what: "roles cannot be made ready", cause })
+    match setup::prepare(&state.auth, &Store::new(state, &node.coordinator), password).await {
+        Err(cause) if node.membership.is_some() => {
+            tracing::warn!(%cause, "roles cannot be made ready yet");
+            Ok(())
+        }
+        prepared => {
+            prepared.map_err(|cause| StartError::Prepare { what: "roles cannot be made ready", cause })
+        }
+    }
+}
+
+/// Looks in a ring again whether somebody can log in, until the answer is known.
+async fn look_for_roles(node: Arc<Node>) {
+    let state = &node.state;
+    let store = Store::new(state, &node.coordinator);
+    let password = state.config.initial_superuser_password_file.as_deref();
+    let mut ticks = state.env.tasks.ticks(ROLES_DELAY);
+    loop {
+        ticks.next().await;
+        match setup::make_superuser(&state.auth, &store, password).await {
+            Ok(_) => return,
+            Err(cause) => tracing::warn!(%cause, "whether there are roles is not known yet"),
+        }
+    }
 }
 
 /// The signals that end the process.

@@ -23,7 +23,7 @@ const CIDRS_MAX: usize = 10_000;
 const NAME_BYTES_MAX: usize = 1_024;
 
 fn store(node: &Node) -> Store {
-    Store::new(&node.state.env, &node.state.engine, &node.coordinator)
+    Store::new(&node.state, &node.coordinator)
 }
 
 fn failed(error: StoreError) -> ApiError {

@@ -114,7 +114,7 @@ pub(crate) async fn identify(
     from: SocketAddr,
 ) -> Result<Caller, ErrorResponse> {
     let state = &node.state;
-    let store = Store::new(&state.env, &state.engine, &node.coordinator);
+    let store = Store::new(state, &node.coordinator);
     let is_by_certificate = match foremost {
         Foremost::Certificate => state.auth.authenticator().logs_in_by_certificate(certificate.is_some()),
         Foremost::Header => {

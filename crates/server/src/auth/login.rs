@@ -20,6 +20,27 @@ fn refused(message: impl Into<String>) -> ErrorResponse {
     ErrorResponse::new(ErrorKind::BadCredentials, message)
 }
 
+/// Why a login is not let in.
+struct Refusal {
+    answer: ErrorResponse,
+    /// Whether it is what was shown that does not let it in: a wrong password, an identity of nobody.
+    is_judged: bool,
+}
+
+impl From<ErrorResponse> for Refusal {
+    fn from(answer: ErrorResponse) -> Refusal {
+        Refusal { is_judged: answer.kind == ErrorKind::BadCredentials, answer }
+    }
+}
+
+/// Roles cannot be read now, perhaps because nodes of the ring are down. The client is not to blame.
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Refusal {
+        tracing::warn!(%error, "roles cannot be read");
+        Refusal { answer: refused(format!("Unable to perform authentication: {error}")), is_judged: false }
+    }
+}
+
 /// Counts what a login came to.
 fn count<T>(auth: &Auth, outcome: &Result<T, ErrorResponse>, how: &Counter) {
     match outcome {
@@ -46,18 +67,14 @@ pub(crate) async fn by_password(
         )));
     }
     let outcome = judge_password(auth, store, from, token).await;
-    count(auth, &outcome, &auth.logins.by_password);
     match &outcome {
         Ok(_) => auth.hashing.welcome(from),
-        Err(error) if error.kind == ErrorKind::BadCredentials => auth.failures.note(from, store.now_nanos()),
+        Err(refusal) if refusal.is_judged => auth.failures.note(from, store.now_nanos()),
         Err(_) => {}
     }
+    let outcome = outcome.map_err(|refusal| refusal.answer);
+    count(auth, &outcome, &auth.logins.by_password);
     outcome
-}
-
-fn unable(error: StoreError) -> ErrorResponse {
-    tracing::error!(%error, "roles cannot be read");
-    refused(format!("Unable to perform authentication: {error}"))
 }
 
 async fn judge_password(
@@ -65,14 +82,14 @@ async fn judge_password(
     store: &Store,
     from: IpAddr,
     token: &[u8],
-) -> Result<Arc<Principal>, ErrorResponse> {
+) -> Result<Arc<Principal>, Refusal> {
     let read = sasl::plain(token).map_err(|error| refused(error.to_string()))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (user, password) = (text(read.user), text(read.password));
     let (hash_of_role, is_ageing) = match auth.credentials.find(&user, store.now_nanos()) {
         Found::Fresh(hash) => (Some(hash), false),
         Found::Ageing(hash) => (Some(hash), true),
-        Found::Nothing => (auth.credentials.read(store, &user).await.map_err(unable)?, false),
+        Found::Nothing => (auth.credentials.read(store, &user).await?, false),
     };
     let is_known = hash_of_role.is_some();
     let checked = hash_of_role.unwrap_or_else(|| password::no_hash(auth.rounds).into());
@@ -85,7 +102,7 @@ async fn judge_password(
     let (is_right, ()) = tokio::join!(judging, refreshing);
     let is_right = is_right?;
     if !(is_known && is_right) {
-        return Err(refused(format!("Provided username {user} and/or password are incorrect")));
+        return Err(refused(format!("Provided username {user} and/or password are incorrect")).into());
     }
     enter(auth, store, &user).await
 }
@@ -99,7 +116,7 @@ pub(crate) async fn by_certificate(
     store: &Store,
     certificate: Option<&Certificate>,
 ) -> Result<Arc<Principal>, ErrorResponse> {
-    let outcome = judge_certificate(auth, store, certificate).await;
+    let outcome = judge_certificate(auth, store, certificate).await.map_err(|refusal| refusal.answer);
     count(auth, &outcome, &auth.logins.by_certificate);
     outcome
 }
@@ -115,7 +132,7 @@ pub(super) async fn by_certificate_of(
     certificate: &Certificate,
     before: Option<&Principal>,
 ) -> Result<Arc<Principal>, ErrorResponse> {
-    let outcome = judge_certificate(auth, store, Some(certificate)).await;
+    let outcome = judge_certificate(auth, store, Some(certificate)).await.map_err(|refusal| refusal.answer);
     let is_same = |principal: &Arc<Principal>| before.is_some_and(|before| before.name() == principal.name());
     if !outcome.as_ref().is_ok_and(is_same) {
         count(auth, &outcome, &auth.logins.by_certificate);
@@ -127,23 +144,23 @@ async fn judge_certificate(
     auth: &Auth,
     store: &Store,
     certificate: Option<&Certificate>,
-) -> Result<Arc<Principal>, ErrorResponse> {
+) -> Result<Arc<Principal>, Refusal> {
     let certificate = certificate.ok_or_else(|| refused("No certificate present on connection"))?;
     let unnamed = || refused("Unable to extract Spiffe from the certificate");
     let identity = certificate.spiffe().ok_or_else(unnamed)?;
-    let role = store.role_of_identity(identity).await.map_err(unable)?;
+    let role = store.role_of_identity(identity).await?;
     let unknown = || refused(format!("Certificate identity '{identity}' not authorized"));
     enter(auth, store, &role.ok_or_else(unknown)?).await
 }
 
 /// The principal of a role that has shown who it is, if it may log in.
-async fn enter(auth: &Auth, store: &Store, role: &str) -> Result<Arc<Principal>, ErrorResponse> {
+async fn enter(auth: &Auth, store: &Store, role: &str) -> Result<Arc<Principal>, Refusal> {
     let principal = auth.principal(role);
     if !auth.is_fresh(&principal, store.now_nanos()) {
-        auth.refresh(store, &principal).await.map_err(unable)?;
+        auth.refresh(store, &principal).await?;
     }
     if !principal.grants().can_login {
-        return Err(refused(format!("{role} is not permitted to log in")));
+        return Err(refused(format!("{role} is not permitted to log in")).into());
     }
     Ok(principal)
 }

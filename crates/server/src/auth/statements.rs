@@ -19,6 +19,7 @@ use super::permission::PermissionSet;
 use super::resource::Resource;
 use super::store::{Role, Store, StoreError};
 use super::{Auth, Principal, list, password};
+use crate::absence::of_absence;
 
 const MANAGER: &str = "org.apache.cassandra.auth.CassandraRoleManager";
 
@@ -42,6 +43,11 @@ pub(crate) struct Performer<'a> {
 }
 
 pub(super) fn failed(error: StoreError) -> ErrorResponse {
+    if let StoreError::Coordinator(error) = &error
+        && let Some(answer) = of_absence(error)
+    {
+        return answer;
+    }
     tracing::error!(%error, "roles cannot be read or written");
     ErrorResponse::server(format!("roles cannot be read or written: {error}"))
 }

@@ -2,6 +2,9 @@
 //! tables, read and written through the coordinator; the tables and columns are Cassandra's.
 //!
 //! A change that concerns several rows is one logged batch, so a crash leaves all of it or nothing.
+//!
+//! In a ring `auth_read_consistency_level` and `auth_write_consistency_level` say how many replicas take part.
+//! Of the role that Cassandra makes first it is always a majority (`CassandraRoleManager`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +15,7 @@ use engine::Engine;
 use env::Env;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
+use model::schema::Release;
 use model::{
     Cell, Clustering, Component, Consistency, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey,
     PartitionUpdate, Row, TableSchema,
@@ -20,8 +24,11 @@ use partition::ReadContext;
 
 use super::permission::{self, PermissionSet};
 use super::resource::Resource;
+use crate::state::NodeState;
 
 const KEYSPACE: &str = "system_auth";
+/// The role that is made where there is none.
+pub(super) const FIRST_ROLE: &str = "cassandra";
 
 /// Why a table of roles could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -166,11 +173,26 @@ pub(crate) struct Store {
     env: Env,
     engine: Arc<Engine>,
     coordinator: Arc<Coordinator>,
+    reads: Consistency,
+    writes: Consistency,
 }
 
 impl Store {
-    pub(crate) fn new(env: &Env, engine: &Arc<Engine>, coordinator: &Arc<Coordinator>) -> Store {
-        Store { env: env.clone(), engine: Arc::clone(engine), coordinator: Arc::clone(coordinator) }
+    /// What a node has and was told, and who reads and writes for it.
+    pub(crate) fn new(state: &NodeState, coordinator: &Arc<Coordinator>) -> Store {
+        let settings = &state.config.settings;
+        // The keys came with 4.1 (CASSANDRA-12988).
+        let (reads, writes) = match state.engine.release() {
+            Release::V4_0 => (Consistency::LocalOne, Consistency::LocalOne),
+            _ => (Consistency::LocalQuorum, Consistency::EachQuorum),
+        };
+        Store {
+            env: state.env.clone(),
+            engine: Arc::clone(&state.engine),
+            coordinator: Arc::clone(coordinator),
+            reads: settings.auth_read_consistency_level.unwrap_or(reads),
+            writes: settings.auth_write_consistency_level.unwrap_or(writes),
+        }
     }
 
     pub(super) fn env(&self) -> &Env {
@@ -192,6 +214,16 @@ impl Store {
 
     /// The rows of a partition, or of all.
     pub(super) async fn rows(&self, table: &'static str, key: Option<&str>) -> Result<Vec<StoredRow>> {
+        let is_first = table == "roles" && key == Some(FIRST_ROLE);
+        self.rows_at(table, key, if is_first { Consistency::Quorum } else { self.reads }).await
+    }
+
+    async fn rows_at(
+        &self,
+        table: &'static str,
+        key: Option<&str>,
+        level: Consistency,
+    ) -> Result<Vec<StoredRow>> {
         let table = self.table(table)?;
         let partitions = match key {
             Some("") => return Ok(Vec::new()),
@@ -207,7 +239,7 @@ impl Store {
             now_s: self.now_s(),
             table: Arc::clone(&table),
         });
-        let request = ReadRequest::all(command, Consistency::One, ReadContext::default());
+        let request = ReadRequest::all(command, level, ReadContext::default());
         let take = move |page: &mut Page| -> std::result::Result<Vec<StoredRow>, PullError> {
             let mut rows = Vec::new();
             while let Some(row) = page.next_row()? {
@@ -235,6 +267,22 @@ impl Store {
     /// A role; `None` when there is none of that name.
     pub(crate) async fn role(&self, name: &str) -> Result<Option<Role>> {
         Ok(self.rows("roles", Some(name)).await?.first().map(StoredRow::role))
+    }
+
+    /// Whether anybody has a role. Where one answer is enough, no others are waited for
+    /// (`CassandraRoleManager.hasExistingRoles`).
+    pub(super) async fn has_roles(&self) -> Result<bool> {
+        let looks = [
+            (Some(FIRST_ROLE), Consistency::One),
+            (Some(FIRST_ROLE), Consistency::Quorum),
+            (None, Consistency::Quorum),
+        ];
+        for (key, level) in looks {
+            if !self.rows_at("roles", key, level).await?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// All roles, by name.
@@ -311,7 +359,19 @@ impl Store {
         if mutations.is_empty() {
             return Ok(());
         }
-        Ok(self.coordinator.write_logged_batch(mutations, Consistency::One, None).await?)
+        let first = key_of(FIRST_ROLE);
+        let is_first = |update: &PartitionUpdate| update.table.name == "roles" && update.key == first;
+        let has_first = mutations.iter().flat_map(|mutation| &mutation.updates).any(is_first);
+        let level = if has_first { Consistency::Quorum } else { self.writes };
+        Ok(self.coordinator.write_logged_batch(mutations, level, None).await?)
+    }
+
+    /// The role that is made where there is none. It is older than anything: where it is made anew, because
+    /// the role that there is was not found, that one stays as it is (CASSANDRA-12525).
+    pub(crate) fn create_first_role(&self, salted_hash: &str) -> Result<Mutation> {
+        let change = RowChange { timestamp: 0, ..self.change("roles", FIRST_ROLE, None)? };
+        let change = change.inserted().flag("is_superuser", true).flag("can_login", true);
+        Ok(change.set("salted_hash", salted_hash).done())
     }
 
     /// A new role.

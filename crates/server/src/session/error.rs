@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use coordinator::{CoordinatorError, ReaderError, ReplicaError};
 use cql::error::CqlError;
 use cql::parser::SyntaxError;
-use model::{Consistency, WriteType};
-use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures, Progress};
+use model::Consistency;
+use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures};
 
 use super::options;
+use crate::absence::{of_absence, progress};
 use crate::state::NodeState;
 
 /// A statement that is refused.
@@ -53,18 +54,12 @@ pub(super) fn of_readers(error: ReaderError, consistency: Consistency, state: &N
 
 /// A request that the replicas did not fulfil; `state` is that of the only one.
 pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> ErrorResponse {
+    if let Some(answer) = of_absence(&error) {
+        return answer;
+    }
     let node = state.config.broadcast_rpc_address;
     let message = error.to_string();
-    let progress = |consistency, received: u32, block_for: u32| Progress {
-        consistency,
-        received: received as i32,
-        block_for: block_for as i32,
-    };
     let kind = match error {
-        CoordinatorError::Overloaded(_) => ErrorKind::Overloaded,
-        CoordinatorError::Unavailable { consistency, required, alive, .. } => {
-            ErrorKind::Unavailable { consistency, required: required as i32, alive: alive as i32 }
-        }
         CoordinatorError::ReadFailure { consistency, received, block_for, failures, cause } => {
             tracing::error!(%cause, "a read failed");
             if let ReplicaError::Read(cause) = &cause {
@@ -76,22 +71,6 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
                 data_present: false,
             }
         }
-        CoordinatorError::ReadTimeout { consistency, received, block_for } => ErrorKind::ReadTimeout {
-            progress: progress(consistency, received, block_for),
-            data_present: false,
-        },
-        CoordinatorError::WriteTimeout { consistency, received, block_for, write_type } => {
-            ErrorKind::WriteTimeout {
-                progress: progress(consistency, received, block_for),
-                write_type,
-                contentions: 0,
-            }
-        }
-        CoordinatorError::CasTimeout { consistency, block_for } => ErrorKind::WriteTimeout {
-            progress: progress(consistency, 0, block_for),
-            write_type: WriteType::Cas,
-            contentions: 0,
-        },
         CoordinatorError::WriteFailure { consistency, received, block_for, failures, write_type, cause } => {
             tracing::error!(%cause, "a write failed");
             ErrorKind::WriteFailure {
@@ -103,7 +82,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
         CoordinatorError::Invalid(_) if message == options::PAGING_STATE_REFUSAL => ErrorKind::Protocol,
         CoordinatorError::Invalid(_) => ErrorKind::Invalid,
         CoordinatorError::Truncate(_) => ErrorKind::Truncate,
-        CoordinatorError::Internal(_) => return internal(&message),
+        _ => return internal(&message),
     };
     ErrorResponse::new(kind, message)
 }

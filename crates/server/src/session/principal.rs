@@ -26,7 +26,7 @@ use crate::state::NodeState;
 
 impl Sessions {
     pub(super) fn store(&self) -> Store {
-        Store::new(&self.node.env, &self.node.engine, &self.coordinator)
+        Store::new(&self.node, &self.coordinator)
     }
 
     /// How the client of a connection gets in.
@@ -115,7 +115,7 @@ pub(super) async fn with_fresh_grants(mut exchange: Exchange, request: Request, 
     if let Some(principal) = exchange.principal()
         && let Err(error) = sessions.node.auth.refresh(&sessions.store(), &principal).await
     {
-        tracing::error!(%error, "permissions cannot be read");
+        tracing::warn!(%error, "permissions cannot be read");
         let refusal = unauthorized(format!("Unable to perform authorization of permissions: {error}"));
         return end(&mut exchange, RequestKind::Query, Err(refusal));
     }

@@ -182,7 +182,7 @@ fn logins_and_refusals_are_told_and_passwords_are_not() {
         })
         .await;
         let state = &db.node.state;
-        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        let store = Store::new(state, &db.node.coordinator);
         setup::prepare(&state.auth, &store, None).await.expect("the first role is made");
         let login = async |user: &str, password: &str| {
             let mut client = Client::connect(db.server.local_addr(), ProtocolVersion::V5).await;

@@ -37,7 +37,7 @@ async fn open_as(env: &Env, auth: AuthSettings) -> Db {
 /// Makes the first role as a start does.
 async fn prepare_roles(db: &Db, password: Option<&str>) -> Result<(), String> {
     let state = &db.node.state;
-    let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+    let store = Store::new(state, &db.node.coordinator);
     setup::prepare(&state.auth, &store, password.map(Path::new)).await
 }
 
@@ -85,6 +85,22 @@ fn texts(rows: &Rows) -> Vec<String> {
     let text =
         |value: &Option<Bytes>| String::from_utf8_lossy(value.as_deref().unwrap_or(b"null")).into_owned();
     rows.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn a_first_role_that_is_made_anew_changes_nothing_of_one_that_was_not_seen() {
+    run(async {
+        let db = open(&Env::for_test(123)).await;
+        cql(&mut superuser(&db).await, "ALTER ROLE cassandra WITH PASSWORD = 'mine'").await;
+        let store = Store::new(&db.node.state, &db.node.coordinator);
+        let made_anew =
+            store.create_first_role("$2a$04$dvxZoHYh7wJTvoJ8xyP6wuNV9zq1B9SNE0CV2kKzJtJ4cZ6Aqv2q6");
+        store.write(vec![made_anew.unwrap()]).await.unwrap();
+        db.node.state.auth.invalidate();
+        login(&db, "cassandra", "mine").await;
+        assert_eq!(prepare_roles(&db, None).await, Ok(()), "and it is there");
+        login(&db, "cassandra", "mine").await;
+    });
 }
 
 #[test]
@@ -381,7 +397,7 @@ fn the_identity_of_a_certificate_leads_to_a_role() {
         )
         .await;
         let state = &db.node.state;
-        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        let store = Store::new(state, &db.node.coordinator);
         let judge = async |certificate: Option<&Certificate>| {
             let judged = login::by_certificate(&state.auth, &store, certificate).await;
             judged.map(|principal| principal.name().to_string()).map_err(|error| error.message)
@@ -459,7 +475,7 @@ fn roles_are_held_to_data_centers() {
         assert!(listed.iter().any(|row| row.starts_with("mute") && row.ends_with("n/a")), "{listed:?}");
         // As if it had come with a directory from elsewhere.
         let state = &db.node.state;
-        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        let store = Store::new(state, &db.node.coordinator);
         let elsewhere = store.set_datacenters("bob", &["elsewhere".to_owned()].into()).unwrap();
         store.write(vec![elsewhere]).await.unwrap();
         state.auth.invalidate();
@@ -481,7 +497,7 @@ fn roles_are_held_to_networks() {
         prepare_roles(&db, None).await.unwrap();
         let root = &mut superuser(&db).await;
         let state = &db.node.state;
-        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        let store = Store::new(state, &db.node.coordinator);
         for (group, network) in [("loopback", "127.0.0.0/8"), ("other", "10.0.0.0/8")] {
             let cidrs = [Cidr::parse(network).unwrap()].into();
             store.write(vec![store.set_cidr_group(group, &cidrs).unwrap()]).await.unwrap();

@@ -29,7 +29,7 @@ async fn with_identity(clock: &Arc<ManualClock>, seed: u64) -> Db {
 /// Who a request is by its connection's certificate.
 async fn who(db: &Db, connection: &CertificateLogin) -> Result<String, String> {
     let state = &db.node.state;
-    let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+    let store = Store::new(state, &db.node.coordinator);
     let judged = connection.principal(state, &store, SocketAddr::from(([127, 0, 0, 1], 1))).await;
     judged.map(|principal| principal.name().to_string()).map_err(|error| error.message)
 }
@@ -74,7 +74,7 @@ fn what_another_node_has_changed_holds_for_connections_after_the_validity() {
         let app = connection();
         assert_eq!(who(&db, &app).await.as_deref(), Ok("app"));
         let state = &db.node.state;
-        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        let store = Store::new(state, &db.node.coordinator);
         store.write(vec![store.drop_identity(IDENTITY).unwrap()]).await.unwrap();
         assert_eq!(who(&db, &app).await.as_deref(), Ok("app"));
         clock.advance(Duration::from_millis(2_000));

@@ -53,7 +53,7 @@ fn what_another_node_has_changed_holds_after_the_validity() {
         cql(root, "CREATE ROLE bob WITH PASSWORD = 'one' AND LOGIN = true").await;
         assert!(is_let_in(&db, "bob", "one").await);
         let state = &db.node.state;
-        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        let store = Store::new(state, &db.node.coordinator);
         let change = async |password: &str| {
             let hash =
                 crate::auth::statements::hashed(&state.auth, &store, password.to_owned()).await.unwrap();
