@@ -1,8 +1,9 @@
 //! Conditional writes (`IF`): read, decide, write, one at a time for each partition.
 //!
-//! While all replicas of a partition are this node, holding the partition's lock from the read to the
-//! acknowledgement makes conditional writes linearizable. They take their timestamps from the same source as
-//! other writes, which never goes back: what a later condition wrote wins over whatever was written before.
+//! While this node is the only replica of a partition, and the only coordinator, holding the partition's lock
+//! from the read to the acknowledgement makes conditional writes linearizable. They take their timestamps from
+//! the same source as other writes, which never goes back: what a later condition wrote wins over whatever was
+//! written before.
 //!
 //! Otherwise a quorum of the replicas decides ([`crate::paxos`]), and the lock just keeps the requests of
 //! this node from overtaking each other.
@@ -70,7 +71,7 @@ impl Coordinator {
             write,
             contentions: AtomicU32::new(0),
         };
-        let is_alone = placement.is_of_this_node();
+        let is_alone = placement.is_decided_here();
         let read_at = if is_alone { serial } else { Round::quorum(serial) };
         let of = |read| ReadRequest::all(Arc::new(read), read_at, request.context.clone());
         let reads: Vec<ReadRequest> = reads.into_iter().map(of).collect();

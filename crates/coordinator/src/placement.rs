@@ -20,6 +20,8 @@ pub struct Placement {
     local_datacenter: Arc<str>,
     /// The levels for which one replica that is near has to answer, a bit each.
     of_one: u16,
+    /// Whether this node is the only one that coordinates requests.
+    is_coordinated_here: bool,
 }
 
 /// Replicas that may be asked, in the order in which they are.
@@ -46,7 +48,15 @@ impl Placement {
         let is_of_one = |level: &Consistency| strategy.required(*level, &local_datacenter).count() == 1;
         let of_one = Consistency::ALL_LEVELS.iter().filter(|level| is_of_one(level));
         let of_one = of_one.fold(0, |bits, level| bits | 1 << *level as u16);
-        Placement { replicas, pending, strategy, local_datacenter, of_one }
+        Placement { replicas, pending, strategy, local_datacenter, of_one, is_coordinated_here: true }
+    }
+
+    /// The same, where other nodes coordinate requests, too. Conditional writes of a partition that one node
+    /// holds are decided in rounds then, and no serial read goes past those.
+    pub fn with_other_coordinators(mut self) -> Placement {
+        self.is_coordinated_here = false;
+        self.of_one &= !(1 << Consistency::Serial as u16 | 1 << Consistency::LocalSerial as u16);
+        self
     }
 
     /// All replicas, closest first, dead ones included.
@@ -84,10 +94,11 @@ impl Placement {
         if is_alone { self.one_that_answers(consistency) } else { None }
     }
 
-    /// Whether this node holds the part, and nobody else.
-    pub(crate) fn is_of_this_node(&self) -> bool {
+    /// Whether conditional writes are this node's alone: nobody else holds the part, or is asked for it.
+    pub(crate) fn is_decided_here(&self) -> bool {
         matches!(self.replicas.as_slice(), [only] if only.replica.as_local().is_some())
             && self.pending.is_empty()
+            && self.is_coordinated_here
     }
 
     /// How many replicas must answer.

@@ -78,6 +78,8 @@ struct Ring {
     schema: Arc<Schema>,
     nodes: Vec<Arc<Node>>,
     pending: Vec<Arc<Node>>,
+    /// Whether other nodes coordinate requests.
+    has_others: bool,
 }
 
 impl Topology for Ring {
@@ -94,7 +96,8 @@ impl Topology for Ring {
         let count = if strategy == Strategy::Local { 1 } else { self.nodes.len() };
         let nodes = self.nodes[..count].to_vec();
         let pending = if strategy == Strategy::Local { Vec::new() } else { self.pending.clone() };
-        Some(Arc::new(Placement::new(strategy, nodes, pending, "dc1".into())))
+        let placement = Placement::new(strategy, nodes, pending, "dc1".into());
+        Some(Arc::new(if self.has_others { placement.with_other_coordinators() } else { placement }))
     }
 
     /// Keys together as far as they are in the order of the ring.
@@ -128,6 +131,11 @@ fn case(factor: u32, replicas: usize) -> Case {
 impl Case {
     /// Nodes in these data centers, the last few of which only take their part over.
     fn of(schema: Schema, datacenters: &[&str], pending: usize) -> Case {
+        Case::beside(schema, datacenters, pending, datacenters.len() > 1)
+    }
+
+    /// The same; whether there are nodes besides that hold nothing.
+    fn beside(schema: Schema, datacenters: &[&str], pending: usize, has_others: bool) -> Case {
         let schema = Arc::new(schema);
         let (clock, random) = (Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)));
         let env = env::Env::new(clock.clone(), random, Arc::new(MemoryFileSystem::new()));
@@ -147,7 +155,8 @@ impl Case {
         };
         let nodes: Vec<Arc<Node>> = replicas.iter().enumerate().map(node).collect();
         let (normal, pending) = nodes.split_at(nodes.len() - pending);
-        let ring = Ring { schema: Arc::clone(&schema), nodes: normal.to_vec(), pending: pending.to_vec() };
+        let (normal, pending) = (normal.to_vec(), pending.to_vec());
+        let ring = Ring { schema: Arc::clone(&schema), nodes: normal, pending, has_others };
         let (this, hints) = (Arc::clone(&nodes[0]), Arc::new(Noted::default()));
         let coordinator = Arc::new(Coordinator::new(
             env,

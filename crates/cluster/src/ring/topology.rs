@@ -122,13 +122,15 @@ impl Place<'_> {
             let placement = Placement::new(strategy, own, Vec::new(), Arc::clone(datacenter));
             return Segments::whole(Arc::new(placement));
         }
+        let has_others = self.members.iter().any(|member| member.node.id != self.this.id);
         let mut shared: HashMap<(Vec<usize>, Vec<usize>), Arc<Placement>> = HashMap::default();
         let mut placement = |token: Token| {
             let natural = natural_replicas(self.members, self.owners, &strategy, token);
             let pending = self.futures.pending(self.members, &strategy, token, &natural);
             let made = shared.entry((natural, pending)).or_insert_with_key(|(natural, pending)| {
                 let nodes = (self.closest_first(natural), self.closest_first(pending));
-                Arc::new(Placement::new(strategy.clone(), nodes.0, nodes.1, Arc::clone(datacenter)))
+                let placement = Placement::new(strategy.clone(), nodes.0, nodes.1, Arc::clone(datacenter));
+                Arc::new(if has_others { placement.with_other_coordinators() } else { placement })
             });
             Arc::clone(made)
         };

@@ -77,6 +77,32 @@ fn what_some_have_accepted_is_finished_before_anything_else() {
 }
 
 #[test]
+fn the_only_replica_decides_alone_only_where_nobody_else_coordinates() {
+    let now = ManualClock::START_MICROS;
+    let case = Case::beside(schema(1), &["dc1"], 0, true);
+    let replica = &case.nodes[0].replica;
+    // Another coordinator has accepted something, and was not seen again.
+    assert!(run(replica.prepare(empty(&case, now - 5), None)).unwrap().is_promised);
+    assert!(run(replica.propose(proposal(&case, now - 5, 41), None)).unwrap());
+    assert_eq!(case.read(1, Consistency::Serial).unwrap(), Some(41), "it is decided");
+    raise(&case, Consistency::Serial).unwrap();
+    assert_eq!(case.read(1, Consistency::LocalSerial).unwrap(), Some(42));
+    // A third one has read, and comes too late with what it makes of that.
+    case.clock.advance(std::time::Duration::from_micros(100));
+    let promise = run(replica.prepare(empty(&case, now + 50), None)).unwrap();
+    assert!(promise.is_promised);
+    raise(&case, Consistency::Serial).unwrap();
+    assert!(!run(replica.propose(proposal(&case, now + 50, 43), None)).unwrap());
+    assert_eq!(case.read(1, Consistency::Serial).unwrap(), Some(43));
+
+    // Where there is nobody else, no rounds are needed.
+    let case = Case::beside(schema(1), &["dc1"], 0, false);
+    raise(&case, Consistency::Serial).unwrap();
+    let replica = &case.nodes[0].replica;
+    assert_eq!(run(replica.prepare(empty(&case, now + 50), None)).unwrap().committed.ballot, Ballot::NONE);
+}
+
+#[test]
 fn what_is_decided_behind_something_finished_has_a_ballot_of_its_own() {
     let now = ManualClock::START_MICROS;
     let case = case(3, 3);
