@@ -30,9 +30,9 @@ pub struct Datacenter {
 type Choices = Vec<Vec<u32>>;
 
 impl Layout {
-    /// So many nodes in one data center, and three replicas.
-    pub fn of_one(nodes: u8) -> Layout {
-        Layout { datacenters: vec![Datacenter { name: "datacenter1", nodes, replicas: 3 }] }
+    /// So many nodes and replicas in one data center.
+    pub fn of_one(nodes: u8, replicas: u32) -> Layout {
+        Layout { datacenters: vec![Datacenter { name: "datacenter1", nodes, replicas }] }
     }
 
     /// So many nodes and replicas in each of two data centers.
@@ -186,6 +186,6 @@ fn levels_meet_where_their_replicas_must_be_the_same() {
     assert!(three.meet((One, here), (All, there)));
     // Both replicas of a data center are a quorum of it, and three of four leave out one.
     assert!(Layout::of_two([2, 2], [2, 2]).meet((LocalQuorum, here), (Quorum, 4)));
-    assert!(Layout::of_one(5).meet((Quorum, here), (Quorum, there)));
-    assert!(!Layout::of_one(5).meet((One, here), (Quorum, there)));
+    assert!(Layout::of_one(5, 3).meet((Quorum, here), (Quorum, there)));
+    assert!(!Layout::of_one(5, 3).meet((One, here), (Quorum, there)));
 }

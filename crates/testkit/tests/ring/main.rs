@@ -30,14 +30,15 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// What happens in the life of a seed: to one of eight nothing, to two of eight no restarts. Two of eight
-/// have two data centers.
+/// have two data centers, one of eight has one replica or two of everything, the others have three.
 fn plan(seed: u64) -> Plan {
     let (has_faults, has_restarts) = (!seed.is_multiple_of(8), !matches!(seed % 8, 0 | 3 | 6));
     let layout = match (seed % 8, seed / 8 % 3) {
         (2 | 6, 0) => Layout::of_two([2, 2], [2, 2]),
         (2 | 6, 1) => Layout::of_two([3, 2], [3, 2]),
         (2 | 6, _) => Layout::of_two([3, 2], [2, 2]),
-        _ => Layout::of_one(if has_restarts { 3 + (seed % 3) as u8 } else { 3 }),
+        (5, at) => Layout::of_one(3, if at == 0 { 2 } else { 1 }),
+        _ => Layout::of_one(if has_restarts { 3 + (seed % 3) as u8 } else { 3 }, 3),
     };
     Plan { layout, operations: 40, has_faults, has_restarts }
 }
