@@ -208,7 +208,7 @@ pub enum WriteError {
     /// The log was stopped by an earlier failure.
     #[error("commit log is stopped after a failure: {0}")]
     CommitLogStopped(Arc<io::Error>),
-    /// The mutation is larger than half a segment.
+    /// The mutation is larger than any may be ([`crate::EngineOptions::mutation_bytes_max`]).
     #[error("Rejected an oversized mutation ({bytes}/{limit_bytes}) for keyspace: {keyspace}")]
     MutationTooLarge {
         /// Serialized size.

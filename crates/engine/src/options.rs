@@ -89,6 +89,8 @@ pub struct EngineOptions {
     pub commitlog_sync: SyncMode,
     /// Bytes of a commit log segment; a mutation may have half of it.
     pub commitlog_segment_bytes: u64,
+    /// Largest size of a serialized mutation, in bytes (`max_mutation_size`); half a segment when not set.
+    pub max_mutation_bytes: Option<u64>,
     /// Bytes of all segments; above, the tables that keep the oldest segment are flushed.
     pub commitlog_total_bytes: u64,
     /// What follows a failed sync.
@@ -163,6 +165,7 @@ impl EngineOptions {
             commitlog_dir: root.join("commitlog"),
             commitlog_sync: SyncMode::Periodic { period_ms: 10_000 },
             commitlog_segment_bytes: 32 << 20,
+            max_mutation_bytes: None,
             commitlog_total_bytes: 8 << 30,
             commit_failure_policy: FailurePolicy::Stop,
             tolerates_damaged_sstables: false,
@@ -219,7 +222,7 @@ impl EngineOptions {
 
     /// Largest size of a serialized mutation, in bytes.
     pub fn mutation_bytes_max(&self) -> u64 {
-        self.commitlog_segment_bytes / 2
+        self.max_mutation_bytes.unwrap_or(self.commitlog_segment_bytes / 2)
     }
 
     /// Checks every setting.
@@ -265,6 +268,9 @@ impl EngineOptions {
         if !(4096..1 << 31).contains(&self.commitlog_segment_bytes) {
             return reject("commitlog_segment_size must be at least 4KiB and less than 2GiB");
         }
+        if !(1..=self.commitlog_segment_bytes / 2).contains(&self.mutation_bytes_max()) {
+            return reject("commitlog_segment_size must be at least twice the size of max_mutation_size");
+        }
         if self.commitlog_total_bytes < self.commitlog_segment_bytes {
             return reject("commitlog_total_space must hold at least one segment");
         }
@@ -296,7 +302,7 @@ mod tests {
         let good = EngineOptions::under(Path::new("/d"));
         assert_eq!(good.validate(), Ok(()));
         assert_eq!(good.mutation_bytes_max(), 16 << 20);
-        let spoil: [fn(&mut EngineOptions); 11] = [
+        let spoil: [fn(&mut EngineOptions); 13] = [
             |o| o.data_dirs.clear(),
             |o| o.commitlog_dir = o.data_dirs[0].clone(),
             |o| o.local_system_dir = Some(o.data_dirs[0].clone()),
@@ -304,6 +310,8 @@ mod tests {
             |o| o.commitlog_sync = SyncMode::Periodic { period_ms: 0 },
             |o| o.commitlog_sync = SyncMode::Group { window_ms: 0 },
             |o| o.commitlog_segment_bytes = 1 << 31,
+            |o| o.max_mutation_bytes = Some((16 << 20) + 1),
+            |o| o.max_mutation_bytes = Some(0),
             |o| o.commitlog_total_bytes = 1,
             |o| o.memtable_cleanup_threshold = 1.0,
             |o| o.compaction_space_share = 1.01,

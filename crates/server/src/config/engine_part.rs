@@ -24,6 +24,7 @@ pub(super) fn engine_options(env: &Env, settings: &Settings, memory: MemoryShare
             CommitlogSync::Group => SyncMode::Group { window_ms: settings.commitlog_sync_group_window.0 },
         },
         commitlog_segment_bytes: settings.commitlog_segment_size.0,
+        max_mutation_bytes: settings.max_mutation_size.map(|size| size.0),
         commitlog_total_bytes: settings.commitlog_total_space.map_or_else(
             || default_log_bytes(env, &root).max(settings.commitlog_segment_size.0),
             |size| size.0,

@@ -497,9 +497,6 @@ fn validate(settings: &Settings) -> Result<(), String> {
             return reject(format!("{key} must lie between 1 and {THREADS_MAX}, not {count}"));
         }
     }
-    if settings.tombstone_warn_threshold > settings.tombstone_failure_threshold {
-        return reject("tombstone_warn_threshold must not exceed tombstone_failure_threshold".to_owned());
-    }
     if settings.batch_size_warn_threshold > settings.batch_size_fail_threshold {
         return reject("batch_size_warn_threshold must not exceed batch_size_fail_threshold".to_owned());
     }

@@ -197,6 +197,8 @@ settings! {
     commitlog_sync_group_window: Millis = Millis(15), old "commitlog_sync_group_window_in_ms" Millis;
     /// Size of a segment of the commit log.
     commitlog_segment_size: ByteSize = ByteSize(32 << 20), old "commitlog_segment_size_in_mb" Mib;
+    /// Largest size of a mutation; half a segment when not set.
+    max_mutation_size: Option<ByteSize> = None, old "max_mutation_size_in_kb" Kib;
     /// Size of all segments; the smaller of 8 GiB and a quarter of the disk when not set.
     commitlog_total_space: Option<ByteSize> = None, old "commitlog_total_space_in_mb" Mib;
     /// What follows a failed sync of the commit log.

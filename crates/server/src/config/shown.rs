@@ -80,6 +80,7 @@ impl Config {
         let (engine, memory) = (&self.engine, &self.memory);
         let mut settings = self.settings.clone();
         let count = |n: usize| u32::try_from(n).ok();
+        settings.max_mutation_size = Some(ByteSize(engine.mutation_bytes_max()));
         settings.commitlog_total_space = Some(ByteSize(engine.commitlog_total_bytes));
         settings.concurrent_compactors = count(engine.concurrent_compactors);
         settings.memtable_flush_writers = count(engine.flush_writers);

@@ -117,7 +117,7 @@ fn values_that_cannot_be_are_errors_that_name_them() {
             "max_space_usable_for_compactions_in_percentage: 95",
             &["max_space_usable_for_compactions_in_percentage"],
         ),
-        ("tombstone_failure_threshold: 1", &["tombstone_warn_threshold", "tombstone_failure_threshold"]),
+        ("max_mutation_size: 17MiB", &["commitlog_segment_size", "max_mutation_size"]),
         ("in_select_cartesian_product_fail_threshold: 0", &["in_select_cartesian_product"]),
         (
             "in_select_cartesian_product_warn_threshold: 9\nin_select_cartesian_product_fail_threshold: 8",
