@@ -128,7 +128,9 @@ fn a_node_that_joins_leaves_or_replaces_is_pending_where_it_will_be_a_replica() 
 }
 
 fn any_members() -> impl Generator<Value = Vec<Member>> {
-    let node = (0u8..3, 0u8..3, proptest::collection::btree_set(-40i64..40, 1..4), 0u8..5);
+    // The first of tokens that are spread evenly is the smallest one.
+    let token = prop_oneof![20 => -40i64..40, 1 => Just(i64::MIN)];
+    let node = (0u8..3, 0u8..3, proptest::collection::btree_set(token, 1..4), 0u8..5);
     proptest::collection::vec(node, 1..6).prop_map(|nodes| {
         let mut taken = std::collections::BTreeSet::new();
         let mut members = Vec::new();
@@ -214,6 +216,10 @@ proptest! {
             if let [(_, found)] = of.as_slice() {
                 prop_assert!(found.has_nodes_of(&placement), "{} in {:?}", token, parts);
             }
+        }
+        for (part, _) in &parts {
+            let end = matches!(&part.end, KeyBound::Token { token, .. } if *token == Token::MIN);
+            prop_assert!(!end, "to other nodes that is the end of the ring: {:?}", parts);
         }
         for neighbours in parts.windows(2) {
             prop_assert!(!neighbours[0].1.has_nodes_of(&neighbours[1].1), "{:?}", parts);

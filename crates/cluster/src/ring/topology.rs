@@ -257,8 +257,9 @@ impl Segments {
             KeyBound::Token { token, .. } => *token,
             KeyBound::Key { key, .. } => key.token,
         };
-        // A segment that ends right where the range starts is asked in vain, but is not left out.
-        let first = self.ends.partition_point(|end| *end < behind_start);
+        // A segment that ends right where the range starts is asked in vain, but is not left out. One that
+        // ends at the smallest token is: it holds nothing, and between nodes that token is the end of the ring.
+        let first = self.ends.partition_point(|end| *end < behind_start || *end == Token::MIN);
         let mut parts: Vec<Part> = Vec::new();
         let mut start = range.start.clone();
         for at in first..=self.ends.len() {
