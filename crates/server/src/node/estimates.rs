@@ -161,7 +161,12 @@ fn ranges(tokens: &[i64]) -> Vec<RingRange> {
     let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Vec::new() };
     let inner = tokens.iter().zip(tokens.iter().skip(1)).map(|(start, end)| RingRange(*start, *end));
     let over_the_end = [RingRange(*last, i64::MIN), RingRange(i64::MIN, *first)];
-    over_the_end.into_iter().filter(|range| range.0 != range.1).chain(inner).collect()
+    let is_empty = |range: &RingRange| range.0 == range.1 && tokens.len() > 1;
+    let mut over_the_end: Vec<RingRange> =
+        over_the_end.into_iter().filter(|range| !is_empty(range)).collect();
+    // Both are the whole ring where its only token is the smallest one.
+    over_the_end.dedup();
+    over_the_end.into_iter().chain(inner).collect()
 }
 
 /// The rows of one table, in the place of those of before.
