@@ -4,7 +4,7 @@ Each writer has rows of its own, and writes ever greater numbers into them. A re
 read finds at least what was acknowledged; and after the fault, once no hints are left, every replica has it.
 
 Beside them two clients raise one number, each on the condition that it still is what they read, and another raises a counter. What
-they ask may end without an answer (a timeout), as in every ring whose node fails. But no two of them raise the same number, none
+they ask may end without an answer (a timeout, a failure), as in every ring whose node fails. But no two of them raise the same number, none
 goes back behind what was acknowledged, and in the end there are at least the acknowledged ones and at most those of unknown end.
 """
 import os
@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 
-from cassandra import ConsistencyLevel, OperationTimedOut, ReadTimeout, WriteTimeout
+from cassandra import ConsistencyLevel, OperationTimedOut, ReadTimeout, WriteFailure, WriteTimeout
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import WhiteListRoundRobinPolicy
 
@@ -44,8 +44,9 @@ def prepare(ring):
 
 
 def is_unknown(error):
-    """Whether nobody knows if the request has been carried out."""
-    return isinstance(error, WriteTimeout | ReadTimeout | OperationTimedOut) or getattr(error, "code", None) == CAS_WRITE_UNKNOWN
+    """Whether nobody knows if the request has been carried out. A Cassandra that hands a counter to a node that was just killed says
+    that this has failed."""
+    return isinstance(error, WriteTimeout | WriteFailure | ReadTimeout | OperationTimedOut) or getattr(error, "code", None) == CAS_WRITE_UNKNOWN
 
 
 class Raised:
