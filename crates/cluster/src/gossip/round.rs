@@ -40,6 +40,18 @@ impl Gossiper {
         out
     }
 
+    /// Opens a round with everybody who is alive: nobody hears a second later what has changed here.
+    pub fn announce(&mut self) -> Effects {
+        let mut out = Effects::default();
+        if matches!(self.phase, Phase::Running) {
+            let syn = self.syn(true);
+            let live = self.live();
+            self.has_sent_syn |= !live.is_empty();
+            live.into_iter().for_each(|to| out.send(to, Verb::Syn, syn.clone()));
+        }
+        out
+    }
+
     pub(super) fn step_shadow_round(&mut self, now: Now, out: &mut Effects) {
         let Phase::Shadow(round) = &mut self.phase else { return };
         match round.step(&self.seeds, now.monotonic_nanos) {

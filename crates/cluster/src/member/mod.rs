@@ -260,13 +260,16 @@ impl Member {
     /// # Errors
     /// [`MemberError::TooLong`].
     pub fn take_tokens(&self, tokens: Vec<i64>) -> Result<(), MemberError> {
-        {
+        let told = {
             let mut gossiper = self.gossiper.lock();
             let text = tokens::encode(&tokens).map_err(|_| MemberError::TooLong("tokens"))?;
             gossiper.set(AppState::TOKENS, text);
             let token = tokens.first().copied().unwrap_or_default();
             gossiper.set_status(Status::Normal { token });
-        }
+            gossiper.announce()
+        };
+        // Before clients are let in: a write at ALL shall not miss a node that is there.
+        self.carry_out(told);
         *self.tokens.lock() = tokens;
         self.has_joined.store(true, Ordering::SeqCst);
         self.refresh_members();

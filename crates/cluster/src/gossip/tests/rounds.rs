@@ -25,6 +25,18 @@ fn a_tick_counts_the_heartbeat_and_tells_how_much_is_known() {
 }
 
 #[test]
+fn what_is_announced_all_that_are_alive_hear_at_once() {
+    let mut node = node_1(&[]);
+    assert!(node.announce().is_empty());
+    meet(&mut node, 2, normal(5), at(1));
+    meet(&mut node, 3, normal(5), at(1));
+    node.add_saved(endpoint(4), Saved { host_id: None, tokens: None }, at(1));
+    let before = node.own().heartbeat;
+    assert_eq!(whom(&node.announce(), Verb::Syn), [endpoint(2), endpoint(3)]);
+    assert_eq!(node.own().heartbeat, before, "that it goes on is for each second to say");
+}
+
+#[test]
 fn a_node_that_is_alone_talks_to_a_seed() {
     let mut node = node_1(&[1, 2]);
     assert_eq!(whom(&node.tick(at(1)), Verb::Syn), [endpoint(2)]);
