@@ -242,6 +242,7 @@ fn load_table(
     let id = row.need("id", v::read_uuid)?;
     let mut builder = TableSchema::builder(&row.keyspace, &name, id).options(load_options(row)?);
     builder.compact = CompactStorage::of_flags(has("dense"), has("compound"));
+    builder.is_counter = has("counter");
     let mut columns: Vec<(String, i32, &SchemaRow)> = columns
         .iter()
         .map(|c| Ok((c.need("kind", v::read_text)?, c.need("position", v::read_int)?, *c)))

@@ -94,7 +94,7 @@ pub struct TableSchema {
     pub id: Uuid,
     /// Options of CREATE TABLE ... WITH.
     pub options: TableOptions,
-    /// Whether the table holds counters.
+    /// Whether the table is one of counters, those included whose counters were all dropped.
     pub is_counter: bool,
     /// How rows are kept that are not those of CQL.
     pub compact: Option<CompactStorage>,
@@ -151,6 +151,7 @@ impl TableSchema {
             id,
             options: TableOptions::default(),
             compact: None,
+            is_counter: false,
             has_strict_liveness: false,
             dropped: Vec::new(),
             indexes: Vec::new(),
@@ -171,6 +172,7 @@ impl TableSchema {
             id: self.id,
             options: self.options.clone(),
             compact: self.compact,
+            is_counter: self.is_counter,
             has_strict_liveness: self.has_strict_liveness,
             dropped: self.dropped.clone(),
             indexes: self.indexes.clone(),
@@ -325,6 +327,8 @@ pub struct TableBuilder {
     pub options: TableOptions,
     /// How rows are kept that are not those of CQL.
     pub compact: Option<CompactStorage>,
+    /// Whether it is one of counters although it has none: one whose counters were dropped stays one.
+    pub is_counter: bool,
     /// See [`TableSchema::has_strict_liveness`].
     pub has_strict_liveness: bool,
     /// Columns that were dropped.
@@ -462,7 +466,7 @@ impl TableBuilder {
             }
         }
         TableSchema {
-            is_counter: everything().any(|c| c.ty.is_counter()),
+            is_counter: self.is_counter || everything().any(|c| c.ty.is_counter()),
             by_name: everything().map(|c| (c.name.clone(), Arc::clone(c))).collect(),
             comparator: ClusteringComparator::new(clustering.iter().map(|c| (c.ty.clone(), c.descending))),
             keyspace: self.keyspace,
