@@ -222,7 +222,12 @@ impl EngineOptions {
 
     /// Largest size of a serialized mutation, in bytes.
     pub fn mutation_bytes_max(&self) -> u64 {
-        self.max_mutation_bytes.unwrap_or(self.commitlog_segment_bytes / 2)
+        self.max_mutation_bytes.unwrap_or(self.segment_mutation_bytes_max())
+    }
+
+    /// The largest that a segment of the commit log takes.
+    pub(crate) fn segment_mutation_bytes_max(&self) -> u64 {
+        self.commitlog_segment_bytes / 2
     }
 
     /// Checks every setting.
@@ -268,7 +273,7 @@ impl EngineOptions {
         if !(4096..1 << 31).contains(&self.commitlog_segment_bytes) {
             return reject("commitlog_segment_size must be at least 4KiB and less than 2GiB");
         }
-        if !(1..=self.commitlog_segment_bytes / 2).contains(&self.mutation_bytes_max()) {
+        if !(1..=self.segment_mutation_bytes_max()).contains(&self.mutation_bytes_max()) {
             return reject("commitlog_segment_size must be at least twice the size of max_mutation_size");
         }
         if self.commitlog_total_bytes < self.commitlog_segment_bytes {

@@ -356,12 +356,12 @@ fn a_mutation_of_more_than_half_a_segment_is_refused() {
     assert!(error.to_string().contains("/32768) for keyspace: ks"), "{error}");
     assert_eq!(contents(&engine, &table).len(), 0);
 
-    let options = crate::EngineOptions { max_mutation_bytes: Some(2 << 10), ..options() };
+    let options = crate::EngineOptions { max_mutation_bytes: Some(16 << 10), ..options() };
     let engine = Engine::open(options, env_on(Arc::new(MemoryFileSystem::new()), 1)).unwrap();
     create(&engine, &[&table]);
-    write(&engine, &insert(&table, 1, 1, &"x".repeat(1 << 10), 1)).unwrap();
-    let error = write(&engine, &insert(&table, 1, 2, &"x".repeat(2 << 10), 1)).unwrap_err();
-    assert!(error.to_string().contains("/2048) for keyspace: ks"), "{error}");
+    write(&engine, &insert(&table, 1, 1, &"x".repeat(15 << 10), 1)).unwrap();
+    let error = write(&engine, &insert(&table, 1, 2, &"x".repeat(16 << 10), 1)).unwrap_err();
+    assert!(error.to_string().contains("/16384) for keyspace: ks"), "{error}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::catalog::local::local_mutation;
 use crate::commitlog::{SyncTicket, format};
 use crate::error::{EngineError, WriteError};
+use crate::system::is_local;
 use crate::table::TableStore;
 use crate::writing::Gate;
 use crate::writing::Writing;
@@ -55,10 +56,15 @@ impl Writing {
         let section = format::section(|out| encoded = encode_mutation(mutation, times, out));
         encoded?;
         let bytes = (section.len() - format::MARKER_BYTES) as u64;
-        let limit_bytes = self.catalog.options.mutation_bytes_max();
+        let options = &self.catalog.options;
+        let limit_bytes = options.mutation_bytes_max();
         if bytes > limit_bytes {
             let keyspace = mutation.updates.first().map(|u| u.table.keyspace.clone()).unwrap_or_default();
-            return Err(WriteError::MutationTooLarge { bytes, limit_bytes, keyspace });
+            // What the node writes about itself has a place, however little clients may write.
+            let is_own = is_local(&keyspace) && bytes <= options.segment_mutation_bytes_max();
+            if !is_own {
+                return Err(WriteError::MutationTooLarge { bytes, limit_bytes, keyspace });
+            }
         }
         Ok(section)
     }
