@@ -1,9 +1,9 @@
 //! Conditional writes (`IF`): read, decide, write, one at a time for each partition.
 //!
-//! While this node is the only replica of a partition, and the only coordinator, holding the partition's lock
-//! from the read to the acknowledgement makes conditional writes linearizable. They take their timestamps from
-//! the same source as other writes, which never goes back: what a later condition wrote wins over whatever was
-//! written before.
+//! While this node is the only replica of a partition, and the only coordinator, holding the partition's
+//! lock from the read to the acknowledgement makes conditional writes linearizable. They take their
+//! timestamps from the same source as other writes, which never goes back: what a later condition wrote wins
+//! over whatever was written before.
 //!
 //! Otherwise a quorum of the replicas decides ([`crate::paxos`]), and the lock just keeps the requests of
 //! this node from overtaking each other.

@@ -35,7 +35,8 @@ const HUGE_PAGES_BYTES_MIN: u64 = 256 << 20;
 const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
 /// How often the files of TLS are looked at, as in Cassandra.
 const TLS_INTERVAL: Duration = Duration::from_secs(600);
-/// How long after its start a node of a ring looks for roles again, as in Cassandra (`superuser_setup_delay_ms`).
+/// How long after its start a node of a ring looks for roles again, as in Cassandra
+/// (`superuser_setup_delay_ms`).
 const ROLES_DELAY: Duration = Duration::from_secs(10);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1_024;

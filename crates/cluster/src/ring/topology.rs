@@ -258,7 +258,7 @@ impl Segments {
             KeyBound::Key { key, .. } => key.token,
         };
         // A segment that ends right where the range starts is asked in vain, but is not left out. One that
-        // ends at the smallest token is: it holds nothing, and between nodes that token is the end of the ring.
+        // ends at the smallest token is: it holds nothing, and to other nodes that is the end of the ring.
         let first = self.ends.partition_point(|end| *end < behind_start || *end == Token::MIN);
         let mut parts: Vec<Part> = Vec::new();
         let mut start = range.start.clone();

@@ -116,8 +116,8 @@ impl Writing {
         Ok(())
     }
 
-    /// A flush that fails is reported and tried again; nobody waits for that. Whoever waited for the state may
-    /// find that another has flushed everything: that is no flush, and does not put off the next one.
+    /// A flush that fails is reported and tried again; nobody waits for that. Whoever waited for the state
+    /// may find that another has flushed everything: that is no flush, and does not put off the next one.
     fn flush_changes(&self, state: &mut State) {
         if !self.schema_flush.waits.load(Ordering::Acquire) {
             return;

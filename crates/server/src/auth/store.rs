@@ -3,8 +3,8 @@
 //!
 //! A change that concerns several rows is one logged batch, so a crash leaves all of it or nothing.
 //!
-//! In a ring `auth_read_consistency_level` and `auth_write_consistency_level` say how many replicas take part.
-//! Of the role that Cassandra makes first it is always a majority (`CassandraRoleManager`).
+//! In a ring `auth_read_consistency_level` and `auth_write_consistency_level` say how many replicas take
+//! part. Of the role that Cassandra makes first it is always a majority (`CassandraRoleManager`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -162,7 +162,8 @@ settings! {
     native_transport_max_failed_logins_per_minute_per_ip: u32 = 60;
     /// Rounds of a new password's hash, as a power of two. A property of Cassandra's.
     auth_bcrypt_gensalt_log2_rounds: u32 = 10;
-    /// Which replicas in a ring are asked for roles and permissions; not set, those of the directory's release.
+    /// Which replicas in a ring are asked for roles and permissions; as in the directory's release when not
+    /// set.
     auth_read_consistency_level: Option<Consistency> = None;
     /// Which of them have to take a change.
     auth_write_consistency_level: Option<Consistency> = None;
