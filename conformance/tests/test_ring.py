@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import nodetool_layouts
 import pytest
@@ -213,8 +214,8 @@ def test_roles_of_a_ring(tmp_path, needs_ilion):
             # The third misses what is taken away, and gets no hint of it.
             for node in ring[:2]:
                 node.nodetool("disablehandoff")
-            ring[2].kill()
-            until(lambda: states(ring[0])[ring[2].address] == "DN", "a node that was killed is not down")
+            ring[2].stop()
+            until(lambda: states(ring[0])[ring[2].address] == "DN", "a node that was stopped is not down")
             root.must("REVOKE SELECT ON app.t FROM one")
             root.must("ALTER ROLE two WITH LOGIN = false")
         ring[2].start()
@@ -228,8 +229,8 @@ def test_roles_of_a_ring(tmp_path, needs_ilion):
         ring[0].start()
         assert "Cannot achieve consistency level QUORUM" in refusal(ring[0], *first)
         assert "Cannot achieve consistency level LOCAL_QUORUM" in refusal(ring[0], "one", "one")
-        for node in ring[1:]:
-            node.start()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Member.start, ring[1:]))
         for node in ring:
             until(lambda: refusal(node, *first) is None, f"nobody can log in at {node.address}")
 
