@@ -150,6 +150,7 @@ impl Config {
         if let Some(path) = &args.config {
             draft.apply_yaml(path, &env.fs.read_to_string(path)?)?;
             draft.places.read_files(env, path);
+            draft.warn_of_archive(env, path);
         }
         draft.apply_environment(environment)?;
         draft.apply_flags(args)?;
@@ -266,6 +267,17 @@ impl Draft {
             self.warnings.push(format!("{origin}: {key} is not a known key and is ignored"));
         }
         Ok(())
+    }
+
+    /// Names the commands that a Cassandra would run with segments of its commit log.
+    fn warn_of_archive(&mut self, env: &Env, yaml: &Path) {
+        let path = yaml.with_file_name("commitlog_archiving.properties");
+        let text = env.fs.read_to_string(&path).unwrap_or_default();
+        for (key, value) in places::properties(&text) {
+            if matches!(key.as_str(), "archive_command" | "restore_command") && !value.is_empty() {
+                self.warnings.push(format!("{}: {key} is not carried out", path.display()));
+            }
+        }
     }
 
     /// A setting that nothing acts on is named when it asks for something else than what happens.

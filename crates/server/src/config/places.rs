@@ -106,7 +106,7 @@ fn in_topology(lines: Option<Vec<(String, String)>>, address: IpAddr) -> Result<
 }
 
 /// Keys and values of a properties file of Java, but for values that go on in the next line.
-fn properties(text: &str) -> impl Iterator<Item = (String, String)> {
+pub(super) fn properties(text: &str) -> impl Iterator<Item = (String, String)> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '!']));
     lines
         .map(|line| {

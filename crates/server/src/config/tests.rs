@@ -191,6 +191,25 @@ fn lists_and_consistency_levels_are_read_as_cassandra_reads_them() {
 }
 
 #[test]
+fn commands_of_an_archive_are_named() {
+    let env = Env::for_test(1);
+    let path = Path::new("/etc/cassandra/cassandra.yaml");
+    env.fs.create_dir_all(path.parent().unwrap()).unwrap();
+    env.fs.write(path, b"cluster_name: c").unwrap();
+    let archive = path.with_file_name("commitlog_archiving.properties");
+    let warnings = |commands: &str| {
+        env.fs.write(&archive, commands.as_bytes()).unwrap();
+        let args = ServeArgs { config: Some(path.to_owned()), ..ServeArgs::default() };
+        Config::load(&env, &args, std::iter::empty()).unwrap().warnings
+    };
+    assert!(warnings("# archive_command=x\narchive_command=\nrestore_command=\n").is_empty());
+    assert_eq!(
+        warnings("archive_command=/bin/ln %path /backup/%name\n"),
+        ["/etc/cassandra/commitlog_archiving.properties: archive_command is not carried out"]
+    );
+}
+
+#[test]
 fn no_error_tells_a_password() {
     let error = load("client_encryption_options: {keystore_password: hush, enabled: maybe}").unwrap_err();
     let error = error.to_string();
