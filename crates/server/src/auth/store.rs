@@ -4,7 +4,8 @@
 //! A change that concerns several rows is one logged batch, so a crash leaves all of it or nothing.
 //!
 //! In a ring `auth_read_consistency_level` and `auth_write_consistency_level` say how many replicas take
-//! part. Of the role that Cassandra makes first it is always a majority (`CassandraRoleManager`).
+//! part. Of the role that Cassandra makes first it is always a majority (`CassandraRoleManager`). A node that
+//! is in no ring is asked alone, however many replicas the keyspace was given elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use partition::ReadContext;
 
 use super::permission::{self, PermissionSet};
 use super::resource::Resource;
+use crate::config::Config;
 use crate::state::NodeState;
 
 const KEYSPACE: &str = "system_auth";
@@ -173,25 +175,45 @@ pub(crate) struct Store {
     env: Env,
     engine: Arc<Engine>,
     coordinator: Arc<Coordinator>,
+    levels: Levels,
+}
+
+/// How many replicas take part.
+#[derive(Clone, Copy, Debug)]
+struct Levels {
     reads: Consistency,
     writes: Consistency,
+    /// Of both, where it is about [`FIRST_ROLE`].
+    of_first: Consistency,
+}
+
+impl Levels {
+    fn of(config: &Config, release: Release) -> Levels {
+        if config.ring.is_none() {
+            let one = Consistency::One;
+            return Levels { reads: one, writes: one, of_first: one };
+        }
+        // The keys came with 4.1 (CASSANDRA-12988).
+        let (reads, writes) = match release {
+            Release::V4_0 => (Consistency::LocalOne, Consistency::LocalOne),
+            _ => (Consistency::LocalQuorum, Consistency::EachQuorum),
+        };
+        Levels {
+            reads: config.settings.auth_read_consistency_level.unwrap_or(reads),
+            writes: config.settings.auth_write_consistency_level.unwrap_or(writes),
+            of_first: Consistency::Quorum,
+        }
+    }
 }
 
 impl Store {
     /// What a node has and was told, and who reads and writes for it.
     pub(crate) fn new(state: &NodeState, coordinator: &Arc<Coordinator>) -> Store {
-        let settings = &state.config.settings;
-        // The keys came with 4.1 (CASSANDRA-12988).
-        let (reads, writes) = match state.engine.release() {
-            Release::V4_0 => (Consistency::LocalOne, Consistency::LocalOne),
-            _ => (Consistency::LocalQuorum, Consistency::EachQuorum),
-        };
         Store {
             env: state.env.clone(),
             engine: Arc::clone(&state.engine),
             coordinator: Arc::clone(coordinator),
-            reads: settings.auth_read_consistency_level.unwrap_or(reads),
-            writes: settings.auth_write_consistency_level.unwrap_or(writes),
+            levels: Levels::of(&state.config, state.engine.release()),
         }
     }
 
@@ -215,7 +237,7 @@ impl Store {
     /// The rows of a partition, or of all.
     pub(super) async fn rows(&self, table: &'static str, key: Option<&str>) -> Result<Vec<StoredRow>> {
         let is_first = table == "roles" && key == Some(FIRST_ROLE);
-        self.rows_at(table, key, if is_first { Consistency::Quorum } else { self.reads }).await
+        self.rows_at(table, key, if is_first { self.levels.of_first } else { self.levels.reads }).await
     }
 
     async fn rows_at(
@@ -274,8 +296,8 @@ impl Store {
     pub(super) async fn has_roles(&self) -> Result<bool> {
         let looks = [
             (Some(FIRST_ROLE), Consistency::One),
-            (Some(FIRST_ROLE), Consistency::Quorum),
-            (None, Consistency::Quorum),
+            (Some(FIRST_ROLE), self.levels.of_first),
+            (None, self.levels.of_first),
         ];
         for (key, level) in looks {
             if !self.rows_at("roles", key, level).await?.is_empty() {
@@ -362,7 +384,7 @@ impl Store {
         let first = key_of(FIRST_ROLE);
         let is_first = |update: &PartitionUpdate| update.table.name == "roles" && update.key == first;
         let has_first = mutations.iter().flat_map(|mutation| &mutation.updates).any(is_first);
-        let level = if has_first { Consistency::Quorum } else { self.writes };
+        let level = if has_first { self.levels.of_first } else { self.levels.writes };
         Ok(self.coordinator.write_logged_batch(mutations, level, None).await?)
     }
 

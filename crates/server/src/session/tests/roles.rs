@@ -104,6 +104,21 @@ fn a_first_role_that_is_made_anew_changes_nothing_of_one_that_was_not_seen() {
 }
 
 #[test]
+fn a_node_in_no_ring_needs_no_other_replica_of_the_roles() {
+    run(async {
+        let db = open(&Env::for_test(124)).await;
+        let elsewhere = "{'class': 'SimpleStrategy', 'replication_factor': 3}";
+        let alter = format!("ALTER KEYSPACE system_auth WITH replication = {elsewhere}");
+        cql(&mut superuser(&db).await, &alter).await;
+        db.node.state.auth.invalidate();
+        let root = &mut superuser(&db).await;
+        cql(root, "CREATE ROLE bob WITH PASSWORD = 'one' AND LOGIN = true").await;
+        login(&db, "bob", "one").await;
+        assert_eq!(prepare_roles(&db, None).await, Ok(()), "and it starts again");
+    });
+}
+
+#[test]
 fn nothing_is_answered_before_a_login() {
     run(async {
         let db = open(&Env::for_test(91)).await;
