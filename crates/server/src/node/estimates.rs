@@ -219,3 +219,17 @@ impl Replacing {
         Mutation::of(self.update)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_cover_the_ring_once_also_where_they_begin_at_the_smallest_token() {
+        assert!(ranges(&[]).is_empty());
+        assert_eq!(ranges(&[7]), [RingRange(7, i64::MIN), RingRange(i64::MIN, 7)]);
+        assert_eq!(ranges(&[i64::MIN]), [RingRange(i64::MIN, i64::MIN)]);
+        assert_eq!(ranges(&[i64::MIN, 7]), [RingRange(7, i64::MIN), RingRange(i64::MIN, 7)]);
+        assert_eq!(ranges(&[3, 7]), [RingRange(7, i64::MIN), RingRange(i64::MIN, 3), RingRange(3, 7)]);
+    }
+}
