@@ -193,16 +193,8 @@ impl Levels {
             let one = Consistency::One;
             return Levels { reads: one, writes: one, of_first: one };
         }
-        // The keys came with 4.1 (CASSANDRA-12988).
-        let (reads, writes) = match release {
-            Release::V4_0 => (Consistency::LocalOne, Consistency::LocalOne),
-            _ => (Consistency::LocalQuorum, Consistency::EachQuorum),
-        };
-        Levels {
-            reads: config.settings.auth_read_consistency_level.unwrap_or(reads),
-            writes: config.settings.auth_write_consistency_level.unwrap_or(writes),
-            of_first: Consistency::Quorum,
-        }
+        let (reads, writes) = config.auth_levels(release);
+        Levels { reads, writes, of_first: Consistency::Quorum }
     }
 }
 

@@ -66,17 +66,6 @@ const GUARDED: &[Guarded] = &[
         instead: "Ilion has AllowAllInternodeAuthenticator only; server_encryption_options ask nodes for \
                   certificates",
     },
-    // A node that does not understand the second one's messages would let two conditional writes win.
-    Guarded {
-        key: "paxos_variant",
-        field: "",
-        accepted: &[
-            "v1",
-            "v1_without_linearizable_reads",
-            "v1_without_linearizable_reads_or_rejected_writes",
-        ],
-        instead: "Ilion has v1 only",
-    },
     Guarded {
         key: "partitioner",
         field: "class_name",

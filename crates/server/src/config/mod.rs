@@ -40,6 +40,8 @@ use crate::cli::ServeArgs;
 use engine::EngineOptions;
 use entries::Entries;
 use env::Env;
+use model::Consistency;
+use model::schema::Release;
 use ring::RingDraft;
 use serde_norway::Value;
 use std::collections::BTreeMap;
@@ -159,6 +161,20 @@ impl Config {
 }
 
 impl Config {
+    /// How many replicas of the roles are read in a ring, and have to take a change. The keys came with 4.1
+    /// (CASSANDRA-12988).
+    pub fn auth_levels(&self, release: Release) -> (Consistency, Consistency) {
+        let (reads, writes) = match release {
+            Release::V4_0 => (Consistency::LocalOne, Consistency::LocalOne),
+            Release::V4_1 | Release::V5_0 => (Consistency::LocalQuorum, Consistency::EachQuorum),
+        };
+        let settings = &self.settings;
+        (
+            settings.auth_read_consistency_level.unwrap_or(reads),
+            settings.auth_write_consistency_level.unwrap_or(writes),
+        )
+    }
+
     /// How many tokens the node is to have.
     pub fn num_tokens(&self) -> usize {
         let given = self.settings.initial_token.as_ref().map(|tokens| tokens.split(',').count());
@@ -359,7 +375,12 @@ impl Draft {
         engine.validate().map_err(ConfigError::Invalid)?;
         validate(&settings).map_err(ConfigError::Invalid)?;
         self.auth.check(&settings).map_err(ConfigError::Invalid)?;
-        let ring = self.ring.finish(settings.storage_port, args.single_node).map_err(ConfigError::Invalid)?;
+        if let Some(variant) = &self.ring.foreign_paxos {
+            let warning = "has no effect: Ilion has v1, and nodes that join it must have v1";
+            self.warnings.push(format!("paxos_variant: {variant} {warning}"));
+        }
+        let ring = self.ring.finish(settings.storage_port, broadcast, args.single_node);
+        let ring = ring.map_err(ConfigError::Invalid)?;
         let (data_center, rack) =
             self.places.find(&snitch, broadcast, ring.is_some()).map_err(ConfigError::Invalid)?;
         self.warnings.extend(places::warning(&snitch, &data_center, &rack));
@@ -508,6 +529,17 @@ fn validate(settings: &Settings) -> Result<(), String> {
         if !(1..=THREADS_MAX).contains(&count) {
             return reject(format!("{key} must lie between 1 and {THREADS_MAX}, not {count}"));
         }
+    }
+    if settings.auth_read_consistency_level == Some(Consistency::Any) {
+        return reject("auth_read_consistency_level cannot be ANY, which is for writes".to_owned());
+    }
+    if let Some(level @ (Consistency::Serial | Consistency::LocalSerial)) =
+        settings.auth_write_consistency_level
+    {
+        return reject(format!(
+            "auth_write_consistency_level cannot be {}, which is for reads",
+            level.name()
+        ));
     }
     if settings.batch_size_warn_threshold > settings.batch_size_fail_threshold {
         return reject("batch_size_warn_threshold must not exceed batch_size_fail_threshold".to_owned());

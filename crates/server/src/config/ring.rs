@@ -4,7 +4,7 @@
 //! otherwise. Without a file, or without seeds in it, it is on its own.
 
 use serde_norway::Value;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 /// The default of `phi_convict_threshold`.
 const PHI_DEFAULT: f64 = 8.0;
@@ -39,11 +39,13 @@ pub(super) struct RingDraft {
     compresses: bool,
     allocated_replicas: Option<u32>,
     allocated_keyspace: Option<String>,
+    /// `paxos_variant`, where it is none that Ilion has.
+    pub(super) foreign_paxos: Option<String>,
 }
 
 impl RingConfig {
     /// Names and values, as Cassandra shows them.
-    pub(super) fn shown(ring: Option<&RingConfig>) -> [(&'static str, Option<String>); 6] {
+    pub(super) fn shown(ring: Option<&RingConfig>) -> [(&'static str, Option<String>); 7] {
         let seeds =
             ring.map(|ring| ring.seeds.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","));
         let compresses = ring.is_some_and(|ring| ring.compresses);
@@ -58,6 +60,7 @@ impl RingConfig {
             ("allocate_tokens_for_keyspace", keyspace),
             ("allocate_tokens_for_local_replication_factor", replicas),
             ("internode_compression", Some(if compresses { "all" } else { "none" }.to_owned())),
+            ("paxos_variant", Some("v1".to_owned())),
             ("phi_convict_threshold", Some(format!("{phi:?}"))),
             ("seed_provider.class_name", Some("org.apache.cassandra.locator.SimpleSeedProvider".to_owned())),
             ("seed_provider.parameters", seeds.map(|seeds| format!("{{seeds={seeds}}}"))),
@@ -76,6 +79,7 @@ impl RingDraft {
             "seed_provider"
             | "phi_convict_threshold"
             | "internode_compression"
+            | "paxos_variant"
             | "allocate_tokens_for_keyspace"
             | "allocate_tokens_for_local_replication_factor"
                 if value.is_null() => {}
@@ -103,16 +107,25 @@ impl RingDraft {
                 Some("dc" | "none") => self.compresses = false,
                 _ => return Err("it is all, dc or none".to_owned()),
             },
+            "paxos_variant" => {
+                let variant = value.as_str().filter(|name| name.starts_with('v')).ok_or("it is v1 or v2")?;
+                self.foreign_paxos = (!variant.starts_with("v1")).then(|| variant.to_owned());
+            }
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// The ring.
+    /// The ring of the node with the address `own`.
     ///
     /// # Errors
-    /// When no seed has an address.
-    pub(super) fn finish(self, storage_port: u16, is_single: bool) -> Result<Option<RingConfig>, String> {
+    /// When no seed has an address, or nodes other than this one decide conditional writes in another way.
+    pub(super) fn finish(
+        self,
+        storage_port: u16,
+        own: IpAddr,
+        is_single: bool,
+    ) -> Result<Option<RingConfig>, String> {
         let Some(names) = self.seeds.filter(|_| !is_single) else { return Ok(None) };
         let mut found = Vec::new();
         for name in &names {
@@ -123,6 +136,11 @@ impl RingDraft {
         }
         if found.is_empty() {
             return Err("The seed provider lists no seeds.".to_owned());
+        }
+        if let Some(variant) = self.foreign_paxos.filter(|_| found.iter().any(|seed| seed.ip() != own)) {
+            return Err(format!(
+                "paxos_variant: {variant} is not supported in a ring: Ilion has v1. Set all nodes to v1"
+            ));
         }
         let phi_convict_threshold = self.phi_convict_threshold.unwrap_or(PHI_DEFAULT);
         let allocation = self.allocated_keyspace.map(Allocation::Keyspace);
@@ -171,7 +189,7 @@ mod tests {
         for (key, value) in value.as_mapping().unwrap() {
             draft.note(key.as_str().unwrap(), value)?;
         }
-        draft.finish(7_000, false)
+        draft.finish(7_000, IpAddr::from([127, 0, 0, 1]), false)
     }
 
     #[test]

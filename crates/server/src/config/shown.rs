@@ -9,6 +9,7 @@ use super::values::Setting;
 use super::{ByteSize, Config, RingConfig, Settings, audit};
 use crate::system::PARTITIONER;
 use crate::timeouts::Timeouts;
+use model::schema::Release;
 
 const DEFAULTS: &str = include_str!("defaults.txt");
 
@@ -24,8 +25,9 @@ pub struct Shown {
 }
 
 impl Config {
-    /// Every setting, with the timeouts and the switch of incremental backups as they are now.
-    pub fn shown(&self, timeouts: &Timeouts, incremental_backups: bool) -> Vec<Shown> {
+    /// Every setting, with the timeouts and the switch of incremental backups as they are now, on a directory
+    /// of `release`.
+    pub fn shown(&self, timeouts: &Timeouts, incremental_backups: bool, release: Release) -> Vec<Shown> {
         let mut shown: Vec<Shown> = DEFAULTS
             .lines()
             .map(|line| match line.split_once(' ') {
@@ -36,6 +38,9 @@ impl Config {
         let mut settings = self.in_force();
         timeouts.put_into(&mut settings);
         settings.incremental_backups = incremental_backups;
+        let (reads, writes) = self.auth_levels(release);
+        settings.auth_read_consistency_level = Some(reads);
+        settings.auth_write_consistency_level = Some(writes);
         let others = [
             ("endpoint_snitch", Some(self.snitch.clone())),
             ("partitioner", Some(PARTITIONER.to_owned())),
@@ -119,7 +124,7 @@ mod tests {
             let value = serde_norway::from_str(value).expect("YAML");
             config.settings.set(name, &value).expect("a setting").expect("a value of it");
         }
-        config.shown(&Timeouts::new(&config.settings), config.settings.incremental_backups)
+        config.shown(&Timeouts::new(&config.settings), config.settings.incremental_backups, Release::V5_0)
     }
 
     fn find<'a>(shown: &'a [Shown], name: &str) -> &'a Shown {

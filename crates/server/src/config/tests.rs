@@ -152,8 +152,6 @@ fn safety_that_is_not_there_is_refused() {
         "cidr_authorizer: {class_name: com.example.Cidr}",
         "transparent_data_encryption_options: {enabled: true}",
         "internode_authenticator: {class_name: org.apache.cassandra.auth.MutualTlsInternodeAuthenticator}",
-        "paxos_variant: v2",
-        "paxos_variant: v2_without_linearizable_reads",
         "partitioner: RandomPartitioner",
     ] {
         let error = load(yaml).expect_err(yaml).to_string();
@@ -185,7 +183,12 @@ fn lists_and_consistency_levels_are_read_as_cassandra_reads_them() {
     assert_eq!(settings.hinted_handoff_disabled_datacenters, ["dc1", "dc2"]);
     assert_eq!(settings.auth_read_consistency_level, Some(model::Consistency::LocalQuorum));
     assert_eq!(settings.auth_write_consistency_level, None);
-    for wrong in ["auth_write_consistency_level: MOST", "hinted_handoff_disabled_datacenters: dc1"] {
+    for wrong in [
+        "auth_write_consistency_level: MOST",
+        "auth_write_consistency_level: SERIAL",
+        "auth_read_consistency_level: ANY",
+        "hinted_handoff_disabled_datacenters: dc1",
+    ] {
         assert!(load(wrong).is_err(), "{wrong}");
     }
 }
@@ -207,6 +210,25 @@ fn commands_of_an_archive_are_named() {
         warnings("archive_command=/bin/ln %path /backup/%name\n"),
         ["/etc/cassandra/commitlog_archiving.properties: archive_command is not carried out"]
     );
+}
+
+#[test]
+fn another_paxos_is_refused_where_others_take_part() {
+    let with_seed = |seed: &str, variant: &str| {
+        let seeds = format!("parameters: [{{seeds: \"{seed}\"}}]");
+        load(&format!(
+            "listen_address: 10.0.0.1\nrpc_address: 10.0.0.1\npaxos_variant: {variant}\n\
+             seed_provider: [{{class_name: SimpleSeedProvider, {seeds}}}]"
+        ))
+    };
+    for variant in ["v2", "v2_without_linearizable_reads"] {
+        let error = with_seed("10.0.0.1,10.0.0.2", variant).unwrap_err().to_string();
+        assert!(error.contains(variant) && error.contains("not supported in a ring"), "{error}");
+        let alone = with_seed("10.0.0.1", variant).unwrap().warnings;
+        assert!(alone.iter().any(|warning| warning.contains("nodes that join it must have v1")), "{alone:?}");
+    }
+    assert!(with_seed("10.0.0.2", "v1_without_linearizable_reads").unwrap().warnings.is_empty());
+    assert!(load("paxos_variant: 2").is_err());
 }
 
 #[test]

@@ -15,7 +15,9 @@ const MIB: u64 = 1 << 20;
 
 /// `settings`.
 pub(super) fn settings(state: &NodeState, rows: &mut VirtualRows) {
-    for setting in state.config.shown(&state.timeouts, state.engine.incremental_backups()) {
+    for setting in
+        state.config.shown(&state.timeouts, state.engine.incremental_backups(), state.engine.release())
+    {
         rows.add(
             [setting.name.into_value()],
             &[("in_effect", setting.is_in_effect.into_value()), ("value", setting.value.into_value())],
