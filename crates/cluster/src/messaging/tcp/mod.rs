@@ -73,7 +73,8 @@ pub struct TcpOptions {
     pub user_timeout: Duration,
     /// The pause after the first connection that fails.
     pub retry_min: Duration,
-    /// The longest pause, after many.
+    /// The longest pause, after many, as in Cassandra (`OutboundConnection`): a node that starts waits for
+    /// answers.
     pub retry_max: Duration,
     /// Number of connections from other nodes.
     pub inbound_connections_max: usize,
@@ -97,7 +98,7 @@ impl TcpOptions {
             write_timeout: Duration::from_secs(30),
             user_timeout: Duration::from_secs(30),
             retry_min: Duration::from_millis(100),
-            retry_max: Duration::from_secs(5),
+            retry_max: Duration::from_secs(1),
             inbound_connections_max: 8192,
             peers_max: 2048,
         }
