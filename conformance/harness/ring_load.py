@@ -50,10 +50,12 @@ def is_unknown(error):
 
 
 class Raised:
-    """A number that is raised by one by requests that may end without an answer: what is known of it."""
+    """What is known of a number to which requests add one, and may end without an answer."""
 
     def __init__(self, name, start):
-        self.name, self.start, self.acknowledged, self.unknown, self.wrong = name, start, [], 0, []
+        self.name, self.start = name, start
+        # What it was raised to for certain; how many requests may have raised it; what must not be.
+        self.acknowledged, self.unknown, self.wrong = [], 0, []
 
     def least(self):
         return max(self.acknowledged, default=self.start)
@@ -61,12 +63,16 @@ class Raised:
     def see(self, number, least):
         """A read that began when `least` was acknowledged."""
         if number < least:
-            self.wrong.append(f"{self.name} is {number} behind {least}")
+            moment = time.strftime("%H:%M:%S")
+            self.wrong.append(f"{moment} {self.name} is {number} behind {least}, {self.unknown} unknown")
 
     def end(self, number):
+        """What it is when all requests have ended."""
         most = self.start + len(self.acknowledged) + self.unknown
         if not self.start + len(self.acknowledged) <= number <= most:
             self.wrong.append(f"{self.name} is {number}: from {self.start} on {len(self.acknowledged)} are acknowledged, {self.unknown} unknown")
+        if not self.acknowledged:
+            self.wrong.append(f"{self.name} was never raised")
         if len(set(self.acknowledged)) != len(self.acknowledged):
             self.wrong.append(f"{self.name} was raised to the same number twice: {sorted(self.acknowledged)}")
 
