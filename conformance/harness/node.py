@@ -100,12 +100,12 @@ class Remote(Target):
 
 class Cassandra(Target):
     """The real one, of any version that its launcher knows. With `owned=False` it is already running in `directory` and is left
-    running."""
+    running. `options` are more options of its JVM."""
 
     name = "cassandra"
 
-    def __init__(self, directory, address=None, owned=True, settings=(), version="5.0.5"):
-        self.directory = pathlib.Path(directory)
+    def __init__(self, directory, address=None, owned=True, settings=(), version="5.0.5", options=""):
+        self.directory, self.options = pathlib.Path(directory), options
         super().__init__(address or (self.directory / "address").read_text().strip())
         self.owned, self.settings, self.version = owned, settings, version
         self.restarts = owned
@@ -114,7 +114,9 @@ class Cassandra(Target):
     def start(self):
         if self.owned:
             try:
-                run([CASSANDRA, "--version", self.version, "start", self.directory, self.address, *self.settings])
+                options = " ".join(filter(None, (os.environ.get("CASSANDRA_OPTIONS"), self.options)))
+                run([CASSANDRA, "--version", self.version, "start", self.directory, self.address, *self.settings],
+                    env={**os.environ, "CASSANDRA_OPTIONS": options})
             except BaseException:
                 self.kill()
                 raise
@@ -313,10 +315,10 @@ def alive(pid):
     return any(stat.rsplit(")", 1)[-1].split()[0] not in "XZ" for stat in threads)
 
 
-def run(command, timeout_s=600):
+def run(command, timeout_s=600, env=None):
     """Runs a command to its end and returns its output; raises with the output if it fails."""
     done = subprocess.run([str(x) for x in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=timeout_s, stdin=subprocess.DEVNULL)
+                          timeout=timeout_s, stdin=subprocess.DEVNULL, env=env)
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command[:4]))}... ended with {done.returncode}:\n{done.stdout[-6000:]}")
     return done.stdout

@@ -1,4 +1,4 @@
-"""A load at QUORUM on a ring, while one of its nodes is paused, killed, restarted, cut off, or changes hands.
+"""A load at QUORUM on a ring, while one of its nodes is paused, killed, restarted, cut off, changes hands, or joins or leaves.
 
 Each writer has rows of its own, and writes ever greater numbers into them. A request may fail for no client of the other nodes; a
 read finds at least what was acknowledged; and after the fault, once no hints are left, every replica has it.
@@ -7,8 +7,10 @@ Beside them two clients raise one number, each on the condition that it still is
 they ask may end without an answer (a timeout, a failure), as in every ring whose node fails. But no two of them raise the same number, none
 goes back behind what was acknowledged, and in the end there are at least the acknowledged ones and at most those of unknown end.
 """
+import contextlib
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -33,8 +35,7 @@ CUTS = [("cut", 4), ("cut", 30)]
 
 def prepare(ring):
     wire = Wire(ring.cassandras[0].address)
-    wire.must(f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
-              f"{{'class': 'SimpleStrategy', 'replication_factor': {len(ring.nodes)}}}")
+    wire.must(f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 3}}")
     ring.agree()
     for table in ("t (k int, c int, s int static, n int, m map<int, int>, PRIMARY KEY (k, c))", "raised (k int PRIMARY KEY, n int)",
                   "counted (k int PRIMARY KEY, n counter)"):
@@ -60,11 +61,11 @@ class Raised:
     def least(self):
         return max(self.acknowledged, default=self.start)
 
-    def see(self, number, least):
-        """A read that began when `least` was acknowledged."""
+    def see(self, number, least, story=""):
+        """A read that began when `least` was acknowledged; `story` is told of one that finds less."""
         if number < least:
             moment = time.strftime("%H:%M:%S")
-            self.wrong.append(f"{moment} {self.name} is {number} behind {least}, {self.unknown} unknown")
+            self.wrong.append(f"{moment} {self.name} is {number} behind {least}, {self.unknown} unknown {story() if story else ''}")
 
     def end(self, number):
         """What it is when all requests have ended."""
@@ -81,6 +82,7 @@ class Load:
     """Clients of some nodes, each with the driver's defaults but for the nodes and the consistency."""
 
     def __init__(self, addresses, seed):
+        self.addresses = addresses
         profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy(addresses),
                                    consistency_level=ConsistencyLevel.QUORUM)
         self.cluster = Cluster(addresses, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
@@ -131,15 +133,26 @@ class Load:
 
     def count_one(self):
         counted = self.counted
+        asked = self.session.execute_async(self.count)
         try:
-            self.session.execute(self.count)
+            asked.result()
             counted.acknowledged.append(counted.start + len(counted.acknowledged) + 1)
         except Exception as error:
             if not is_unknown(error):
                 raise
             counted.unknown += 1
-        least, found = counted.least(), self.session.execute(self.total).one()
-        counted.see(found.n if found else 0, least)
+        least, read = counted.least(), self.session.execute_async(self.total)
+        found = read.result().one()
+        counted.see(found.n if found else 0, least, lambda: f"raised by {asked.coordinator_host}, read by {read.coordinator_host}, "
+                                                            f"now {self.of_each()}")
+
+    def of_each(self):
+        """The counter, as each node that clients ask knows it."""
+        found = {}
+        for address in self.addresses:
+            with contextlib.closing(Wire(address)) as wire:
+                found[address] = [int.from_bytes(n, "big") for (n,) in wire.must(f"SELECT n FROM {KEYSPACE}.counted WHERE k = 0").rows]
+        return found
 
     def run(self, k, chance):
         number = int(time.time())
@@ -193,11 +206,46 @@ def fault(ring, node, what, load, seconds):
             time.sleep(seconds)
     elif what == "swap":
         ring.swap(node)
+    elif what == "join":
+        refuse_to_join(ring)
+    elif what == "remove":
+        remove(ring, node)
     else:
         node.kill() if what == "kill" else node.stop()
         time.sleep(seconds)
         node.start()
         ring.marks[node] = ring.log(node).stat().st_size
+
+
+def refuse_to_join(ring):
+    """A Cassandra wants to join, and gets no data from an Ilion. It stays where it is, and gets what is written to its ranges."""
+    # It has heard of the schema, and everybody of it, before it asks for data.
+    node = ring.joining("joining", "-Dcassandra.ring_delay_ms=12000")
+    until(lambda: "Some data streaming failed" in ring.log(node).read_text(errors="replace"), f"{node.address} is given its data")
+    for other in ring.nodes:
+        until(lambda: re.search(rf"^UJ +{node.address} ", other.nodetool("status"), re.MULTILINE), f"{other.address} does not see it")
+
+
+def remove(ring, node):
+    """A Cassandra wants to leave and cannot hand its data to an Ilion. Then it ends, and is removed: the Ilions have what was
+    written since, and say that they fetch nothing else."""
+    try:
+        node.nodetool("decommission")
+    except RuntimeError as refused:
+        assert "Stream failed" in str(refused), refused
+    else:
+        raise AssertionError(f"{node.address} was decommissioned")
+    ring.lose(node)
+    for other in ring.nodes:
+        until(lambda: re.search(rf"^DL +{node.address} ", other.nodetool("status"), re.MULTILINE), f"{node.address} is up")
+    (host_id,) = re.findall(rf"^DL +{node.address} .* ([0-9a-f-]{{36}}) ", ring.cassandras[0].nodetool("status"), re.MULTILINE)
+    removing = threading.Thread(target=ring.cassandras[0].nodetool, args=("removenode", host_id))
+    removing.start()
+    for ilion in ring.ilions:
+        until(lambda: "takes over no data of it" in ring.log(ilion).read_text(), f"{ilion.address} does not say what it does not do")
+        until(lambda: ilion.address in ring.cassandras[0].nodetool("removenode", "status"), "the removal ended")
+    ring.cassandras[0].nodetool("removenode", "force")
+    removing.join()
 
 
 def faults(ring, seed, all_of_them):

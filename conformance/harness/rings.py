@@ -9,6 +9,7 @@ import contextlib
 import random
 import re
 import shutil
+import threading
 import time
 
 from harness.node import Cassandra, Ilion, Target, free_address
@@ -54,7 +55,7 @@ class Ring:
 
     def __init__(self, directory, release, kinds=("cassandra", "ilion", "ilion"), settings=()):
         self.version, *modes = release.split()
-        self.directory, self.kinds, self.nodes, self.marks = directory, kinds, [], {}
+        self.directory, self.kinds, self.nodes, self.joiners, self.marks = directory, kinds, [], [], {}
         self.cassandras, self.ilions = [], []
         self.settings = [*settings, *(f"storage_compatibility_mode: {mode}" for mode in modes)]
 
@@ -79,6 +80,29 @@ class Ring:
         settings = [seeds, "num_tokens: 4", "auto_snapshot: false", "auto_bootstrap: false", f"hints_flush_period_in_ms: {HINTS_MS}",
                     *self.settings]
         return Cassandra(directory, address, settings=settings, version=self.version)
+
+    def joining(self, name, options):
+        """Has another Cassandra join, with its data streamed to it. Before it has them it lets no client in, and is no node of this
+        ring."""
+        node = self.cassandra(self.directory / name, free_address(), self.nodes[0].address)
+        node.settings.remove("auto_bootstrap: false")
+        node.options = options
+        self.joiners.append(node)
+
+        def start():
+            # It ends when it is killed.
+            with contextlib.suppress(RuntimeError):
+                node.start()
+
+        threading.Thread(target=start).start()
+        until((node.directory / "system.log").exists, f"{node.address} does not start")
+        return node
+
+    def lose(self, node):
+        """Kills a node that is not to come back."""
+        node.kill()
+        self.nodes.remove(node)
+        self.sort()
 
     def swap(self, node):
         """Has the other kind take the place of a node, on its directory."""
@@ -108,7 +132,7 @@ class Ring:
         return sum(line.startswith("UN ") for line in node.nodetool("status").splitlines())
 
     def kill(self):
-        for node in self.nodes:
+        for node in self.nodes + self.joiners:
             node.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -50,3 +50,17 @@ def test_all_nodes_change_hands_and_back_under_load(mix, request):
         node = next(other for other in mix.nodes if other.address == node.address)
         story = ring_load.check(mix, node, "swap", seed)
         assert story is None, story
+
+
+def test_what_a_cassandra_that_joins_or_leaves_wants_is_refused_and_nothing_is_lost(mix, tmp_path, request):
+    """Data are not streamed. Four nodes, so that one that leaves has to hand its part to another."""
+    ring = Ring(tmp_path / "four", request.node.callspec.params["mix"][0], ("cassandra", "cassandra", "ilion", "ilion"))
+    seed = request.config.getoption("--seed")
+    try:
+        ring.start()
+        ring_load.prepare(ring)
+        for node, what in ((ring.nodes[1], "remove"), (ring.nodes[0], "join")):
+            story = ring_load.check(ring, node, what, seed)
+            assert story is None, story
+    finally:
+        ring.kill()

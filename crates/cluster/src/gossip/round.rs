@@ -150,12 +150,10 @@ impl Gossiper {
         self.quarantine.insert(endpoint, now.wall_millis);
     }
 
-    /// Forgets a node whose tokens or id another address has taken over. What is said of it is not listened
-    /// to for twice as long as after other removals.
+    /// Forgets a node whose tokens or id another address has taken over.
     pub fn replace(&mut self, endpoint: Endpoint, now: Now) -> Effects {
         let mut out = Effects::default();
         self.evict(endpoint, now, &mut out);
-        self.quarantine.insert(endpoint, now.wall_millis.saturating_add(self.quarantine_millis()));
         out
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Known {
 struct KnownNode {
     record: PeerRecord,
     phase: Phase,
+    /// What it said last of where it is; `None` of one that is only remembered.
+    status: Option<StatusKind>,
     /// Whether clients were told that it is up.
     is_told: bool,
     /// Whether clients have not heard of it yet.
@@ -38,7 +40,8 @@ struct KnownNode {
 impl Known {
     pub(super) fn new(saved: Vec<PeerRecord>) -> Known {
         let known = saved.into_iter().map(|record| {
-            (record.endpoint, KnownNode { record, phase: Phase::Normal, is_told: false, is_new: false })
+            let (endpoint, phase) = (record.endpoint, Phase::Normal);
+            (endpoint, KnownNode { record, phase, status: None, is_told: false, is_new: false })
         });
         Known { nodes: known.collect(), asked: BTreeMap::new() }
     }
@@ -89,9 +92,35 @@ impl Known {
             tokens: state.tokens().or_else(|| before.map(|known| known.record.tokens.clone()))?,
         };
         let (is_told, is_new) = before.map_or((false, true), |known| (known.is_told, known.is_new));
-        let known = KnownNode { record, phase, is_told, is_new };
+        let status = Some(state.status_kind());
+        if before.and_then(|known| known.status) != status {
+            tell_what_is_not_done(endpoint, state.status_kind());
+        }
+        let known = KnownNode { record, phase, status, is_told, is_new };
         self.nodes.insert(endpoint, known.clone());
         Some(known)
+    }
+}
+
+/// Says in the log what other nodes of the ring do for one that joins or leaves, and this one does not.
+fn tell_what_is_not_done(endpoint: Endpoint, status: StatusKind) {
+    match status {
+        StatusKind::Boot | StatusKind::BootReplace => tracing::warn!(
+            "Node /{endpoint} joins the ring. It gets what is written from now on, and no data from this node"
+        ),
+        StatusKind::Moving => tracing::warn!(
+            "Node /{endpoint} moves in the ring. It gets what is written from now on, and no data from this \
+             node, which takes over no data of it"
+        ),
+        StatusKind::Leaving => tracing::warn!(
+            "Node /{endpoint} leaves the ring. This node gets what is written from now on, and takes over no \
+             data of it"
+        ),
+        StatusKind::Removing => tracing::warn!(
+            "Node /{endpoint} is removed from the ring. This node gets what is written from now on, and takes \
+             over no data of it: `nodetool removenode force`, where the removal was begun, ends it"
+        ),
+        _ => {}
     }
 }
 
@@ -157,6 +186,7 @@ impl Member {
             tracing::info!("{event}");
         }
         told.extend(self.refresh(changed));
+        told.extend(self.forget_superseded());
         told.into_iter().for_each(|event| self.host.tell(event));
         self.pull_if_behind();
     }
@@ -192,19 +222,48 @@ impl Member {
         let known = {
             let mut known = self.known.lock();
             let gone = known.nodes.remove(&endpoint);
-            if let Some(gone) = &gone {
-                known.asked.remove(&gone.record.host_id);
-            }
-            gone
+            gone.map(|gone| {
+                let id = gone.record.host_id;
+                if known.asked.get(&id).is_some_and(|(asked, _)| *asked == endpoint) {
+                    known.asked.remove(&id);
+                }
+                // It may be known under another address.
+                let is_gone = known.nodes.values().all(|other| other.record.host_id != id);
+                (gone.record.native, is_gone.then_some(id))
+            })
         };
         self.messenger.transport().forget(endpoint);
-        self.host.forget_peer(endpoint, known.as_ref().map(|known| known.record.host_id));
-        known.and_then(|known| known.record.native)
+        self.host.forget_peer(endpoint, known.and_then(|(_, host_id)| host_id));
+        known.and_then(|(native, _)| native)
+    }
+
+    /// Forgets nodes whose place another one has taken. What clients are to be told.
+    fn forget_superseded(&self) -> Vec<RingEvent> {
+        let own = self.options.gossip.endpoint;
+        let members = self.topology.members();
+        let superseded = members.superseded(&own);
+        if superseded.is_empty() {
+            return Vec::new();
+        }
+        let mut told = Vec::new();
+        for (old, new) in superseded {
+            tracing::info!(
+                "Node /{} takes the place of node /{}, which is forgotten",
+                new.endpoint,
+                old.endpoint
+            );
+            // That it is down and removed is known by now.
+            let _ = self.gossiper.lock().replace(old.endpoint, Now::of(&self.env));
+            told.extend(self.forget(old.endpoint).map(RingEvent::Left));
+        }
+        told.extend(self.refresh(BTreeSet::new()));
+        told
     }
 
     /// Takes note of who is in the ring.
     pub(super) fn refresh_members(&self) {
-        let told = self.refresh(BTreeSet::new());
+        let mut told = self.refresh(BTreeSet::new());
+        told.extend(self.forget_superseded());
         told.into_iter().for_each(|event| self.host.tell(event));
     }
 
@@ -223,6 +282,7 @@ impl Member {
                     node: Arc::clone(self.topology.this()),
                     tokens: self.tokens.lock().iter().map(|token| Token(*token)).collect(),
                     phase: Phase::Normal,
+                    generation: gossiper.own().generation,
                 });
             }
             for (endpoint, state) in gossiper.states().filter(|(endpoint, _)| *endpoint != own) {
@@ -233,7 +293,7 @@ impl Member {
                 }
             }
             let nodes: Vec<KnownNode> = known.nodes.values().cloned().collect();
-            for KnownNode { record, phase, is_told, is_new } in nodes {
+            for KnownNode { record, phase, is_told, is_new, .. } in nodes {
                 let node = known.asked(&record, &self.messenger, self.options.timeouts);
                 let is_alive = gossiper.is_alive(&record.endpoint);
                 if is_alive && !node.is_alive() {
@@ -255,7 +315,8 @@ impl Member {
                     }
                 }
                 let tokens = record.tokens.iter().map(|token| Token(*token)).collect();
-                members.push(RingMember { endpoint: record.endpoint, node, tokens, phase });
+                let generation = gossiper.state(&record.endpoint).map_or(0, |state| state.generation);
+                members.push(RingMember { endpoint: record.endpoint, node, tokens, phase, generation });
             }
             self.topology.set_members(Members::new(members));
         }

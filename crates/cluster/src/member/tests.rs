@@ -49,6 +49,7 @@ impl Transport for Wire {
 struct FakeHost {
     version: Mutex<Uuid>,
     saved: Mutex<BTreeMap<Endpoint, PeerRecord>>,
+    forgotten: Mutex<Vec<(Endpoint, Option<Uuid>)>>,
     told: Mutex<Vec<RingEvent>>,
 }
 
@@ -77,8 +78,9 @@ impl Host for FakeHost {
         self.saved.lock().insert(peer.endpoint, peer.clone());
     }
 
-    fn forget_peer(&self, endpoint: Endpoint, _: Option<Uuid>) {
+    fn forget_peer(&self, endpoint: Endpoint, host_id: Option<Uuid>) {
         self.saved.lock().remove(&endpoint);
+        self.forgotten.lock().push((endpoint, host_id));
     }
 
     fn is_back(&self, _: &Arc<Node>) {}
@@ -103,6 +105,7 @@ fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<M
     let host = Arc::new(FakeHost {
         version: Mutex::new(Uuid::from_u128(version)),
         saved: Mutex::default(),
+        forgotten: Mutex::default(),
         told: Mutex::default(),
     });
     let node = Arc::new(Node::new(Uuid::from_u128(host_id), "dc", "rack", Arc::new(Nobody)));
@@ -222,4 +225,48 @@ async fn gossip_stops_and_starts_again_as_the_operator_says() {
     second.announce_shutdown().await;
     second.start_gossip(true, |_| Err(MemberError::TooLong("nothing"))).unwrap();
     assert!(second.has_left() && !second.gossips(), "who has left says nothing any more");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_comes_back_under_another_address_is_one_node() {
+    let network = Arc::new(Network::default());
+    let (first, of_first) = member(&network, 1, 1, 7);
+    join(&first).await.unwrap();
+    let (second, _) = member(&network, 2, 2, 7);
+    join(&second).await.unwrap();
+    until(&first.env, || live(&first) == 2).await;
+    second.announce_shutdown().await;
+    until(&first.env, || live(&first) == 1).await;
+    let (moved, of_moved) = member(&network, 3, 2, 7);
+    moved.look_around().await.unwrap();
+    moved.begin().await.unwrap();
+    moved.take_tokens(vec![20]).unwrap();
+    moved.set_ready(true);
+    for (member, host) in [(&first, &of_first), (&moved, &of_moved)] {
+        until(&first.env, || live(member) == 2).await;
+        let members = member.topology().members();
+        let known: Vec<_> = members.iter().map(|member| member.endpoint).collect();
+        assert_eq!(known.iter().collect::<BTreeSet<_>>(), BTreeSet::from([&endpoint(1), &endpoint(3)]));
+        assert!(!host.saved.lock().contains_key(&endpoint(2)));
+    }
+    assert!(of_first.told.lock().contains(&RingEvent::Left(Endpoint::new(endpoint(2).ip, 9_042))));
+    assert_eq!(*of_first.forgotten.lock(), [(endpoint(2), None)], "the hints for it are kept");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_tokens_are_anothers_is_forgotten() {
+    let network = Arc::new(Network::default());
+    let (first, of_first) = member(&network, 1, 1, 7);
+    join(&first).await.unwrap();
+    let (second, _) = member(&network, 2, 2, 7);
+    join(&second).await.unwrap();
+    until(&first.env, || live(&first) == 2).await;
+    second.announce_shutdown().await;
+    let (third, _) = member(&network, 3, 3, 7);
+    third.look_around().await.unwrap();
+    third.begin().await.unwrap();
+    third.take_tokens(vec![20]).unwrap();
+    until(&first.env, || of_first.forgotten.lock().contains(&(endpoint(2), Some(Uuid::from_u128(2))))).await;
+    let members = first.topology().members();
+    assert!(members.by_endpoint(&endpoint(2)).is_none() && members.by_endpoint(&endpoint(3)).is_some());
 }

@@ -34,6 +34,8 @@ pub struct Member {
     pub tokens: Vec<Token>,
     /// Where it is in its life.
     pub phase: Phase,
+    /// Number of its last start; 0 as long as it was not heard of.
+    pub generation: i32,
 }
 
 impl Member {
@@ -102,9 +104,34 @@ impl Members {
         self.members.iter().position(|member| member.node.id == id)
     }
 
-    /// Who has each token now.
+    /// Who has each token now. Of several that say so it is who started last
+    /// (`StorageService.handleStateNormal` of Cassandra 4.0).
     pub(super) fn owners(&self) -> Owners {
-        let holding = self.members.iter().enumerate().filter(|(_, member)| member.holds());
-        holding.flat_map(|(at, member)| member.tokens.iter().map(move |token| (*token, at))).collect()
+        let mut holding: Vec<usize> = (0..self.members.len()).collect();
+        holding.retain(|at| self.get(*at).is_some_and(Member::holds));
+        holding.sort_by_key(|at| self.get(*at).map(|member| (member.generation, member.endpoint)));
+        let members = holding.into_iter().filter_map(|at| Some((at, self.get(at)?)));
+        members.flat_map(|(at, member)| member.tokens.iter().map(move |token| (*token, at))).collect()
+    }
+
+    /// Nodes whose place another one has taken, which is no node of the ring any more, and that other one:
+    /// a node that started later has the same id, for it came back under another address, or has all its
+    /// tokens. The id of the node `own` is never another's, and it is never out of its place.
+    pub fn superseded(&self, own: &Endpoint) -> Vec<(&Member, &Member)> {
+        let owners = self.owners();
+        let holding = || self.members.iter().filter(|member| member.holds());
+        let others = holding().filter(|member| member.endpoint != *own);
+        let by = |old: &Member| {
+            let is_later = |new: &&Member| new.generation > old.generation;
+            let is_same = |new: &&Member| new.node.id == old.node.id && new.endpoint != old.endpoint;
+            let by_id = holding().find(|new| is_same(new) && (new.endpoint == *own || is_later(new)));
+            by_id.or_else(|| {
+                let mut now = old.tokens.iter().map(|token| self.get(*owners.get(token)?));
+                let first = now.next()??;
+                let is_out = |new: &Member| new.endpoint != old.endpoint && is_later(&new);
+                (is_out(first) && now.all(|new| new.is_some_and(is_out))).then_some(first)
+            })
+        };
+        others.filter_map(|old| Some((old, by(old)?))).collect()
     }
 }

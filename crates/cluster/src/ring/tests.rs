@@ -23,6 +23,7 @@ fn member(id: u8, place: &str, tokens: &[i64]) -> Member {
         node,
         tokens: tokens.iter().map(|token| Token(*token)).collect(),
         phase: Phase::Normal,
+        generation: 1,
     }
 }
 
@@ -47,6 +48,48 @@ fn the_simple_strategy_takes_the_next_nodes_of_the_ring() {
     assert_eq!(of(2, 21), [1, 2]);
     assert_eq!(of(2, 31), [1, 2], "behind the last token the ring begins anew");
     assert_eq!(of(9, 11), [3, 1, 2]);
+}
+
+#[test]
+fn of_two_nodes_with_a_token_or_an_id_the_later_one_has_it() {
+    let started = |generation, member| Member { generation, ..member };
+    let under =
+        |last: u8, member| Member { endpoint: Endpoint::new([127, 0, 0, last].into(), 7000), ..member };
+    let own = Endpoint::new([127, 0, 0, 1].into(), 7000);
+    let superseded = |members: &Members| -> Vec<(u8, u8)> {
+        let last = |member: &Member| match member.endpoint.ip {
+            std::net::IpAddr::V4(ip) => ip.octets()[3],
+            std::net::IpAddr::V6(_) => 0,
+        };
+        members.superseded(&own).into_iter().map(|(old, new)| (last(old), last(new))).collect()
+    };
+    let this = || started(5, member(1, "a:r", &[0]));
+    for (first, second, owner) in [(2, 3, 3), (3, 2, 2), (2, 2, 3)] {
+        let (second_node, third) = (member(2, "a:r", &[10, 20]), member(3, "a:r", &[20, 10]));
+        let members = Members::new(vec![this(), started(first, second_node), started(second, third)]);
+        assert_eq!(replicas(&members, &Strategy::Simple(1), 10), [owner]);
+        let expected = if first == second { Vec::new() } else { vec![(5 - owner as u8, owner as u8)] };
+        assert_eq!(superseded(&members), expected, "nobody who started at the same time is out");
+    }
+    let partly = [started(2, member(2, "a:r", &[10, 20])), started(3, member(3, "a:r", &[20, 30]))];
+    let members = Members::new([this()].into_iter().chain(partly).collect());
+    assert_eq!((superseded(&members), replicas(&members, &Strategy::Simple(1), 20)), (Vec::new(), vec![3]));
+
+    let moved = |generation| under(9, started(generation, member(2, "a:r", &[30])));
+    let of = |generation| Members::new(vec![this(), started(2, member(2, "a:r", &[10])), moved(generation)]);
+    assert_eq!(
+        (superseded(&of(3)), superseded(&of(1)), superseded(&of(2))),
+        (vec![(2, 9)], vec![(9, 2)], vec![])
+    );
+    let again = under(9, started(7, member(1, "a:r", &[0])));
+    assert_eq!(superseded(&Members::new(vec![this(), again])), [(9, 1)], "the id of this node is its own");
+    let later = started(7, member(2, "a:r", &[0]));
+    let members = Members::new(vec![this(), later.clone()]);
+    assert_eq!(replicas(&members, &Strategy::Simple(1), 0), [2], "its token is not");
+    assert!(superseded(&members).is_empty());
+    let joining = Member { phase: Phase::Joining, ..later };
+    let members = Members::new(vec![this(), joining]);
+    assert_eq!((replicas(&members, &Strategy::Simple(1), 0), superseded(&members)), (vec![1], vec![]));
 }
 
 #[test]

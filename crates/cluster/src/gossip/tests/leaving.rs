@@ -129,15 +129,15 @@ fn a_node_that_changed_its_mind_about_leaving_is_tried_again() {
 }
 
 #[test]
-fn a_node_that_was_replaced_is_quarantined_twice_as_long() {
+fn a_node_that_was_replaced_is_not_heard_of_for_a_while() {
     let mut node = node_1(&[]);
     meet(&mut node, 2, normal(5), at(1));
     let effects = node.replace(endpoint(2), at(2));
     assert_eq!(effects.events, [Event::Dead(endpoint(2)), Event::Removed(endpoint(2))]);
-    let _ = node.tick(at(121));
-    assert!(tell(&mut node, 2, normal(6), at(121)).is_empty());
-    let _ = node.tick(at(123));
-    assert!(!tell(&mut node, 2, normal(7), at(123)).is_empty());
+    let _ = node.tick(at(62));
+    assert!(tell(&mut node, 2, normal(6), at(62)).is_empty());
+    let _ = node.tick(at(63));
+    assert!(!tell(&mut node, 2, normal(7), at(63)).is_empty());
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn members_of(nodes: &[(Arc<Node>, Arc<Peer>)]) -> Arc<Members> {
         node: Arc::clone(node),
         tokens: Vec::new(),
         phase: Phase::Normal,
+        generation: 1,
     };
     Arc::new(Members::new(nodes.iter().map(member).collect()))
 }
