@@ -242,10 +242,12 @@ def remove(ring, node):
     removing = threading.Thread(target=ring.cassandras[0].nodetool, args=("removenode", host_id))
     removing.start()
     for ilion in ring.ilions:
-        until(lambda: "takes over no data of it" in ring.log(ilion).read_text(), f"{ilion.address} does not say what it does not do")
+        until(lambda: "is removed from the ring" in ring.log(ilion).read_text(), f"{ilion.address} does not say what it does not do")
         until(lambda: ilion.address in ring.cassandras[0].nodetool("removenode", "status"), "the removal ended")
     ring.cassandras[0].nodetool("removenode", "force")
     removing.join()
+    # They have told of what they were refused.
+    ring.marks.update({cassandra: ring.log(cassandra).stat().st_size for cassandra in ring.cassandras})
 
 
 def faults(ring, seed, all_of_them):

@@ -1,9 +1,12 @@
 """Random statements, and nodes that fail under load, in rings of Ilion and of each release of Cassandra."""
+import contextlib
+
 import pytest
 
 import random_rings
 from harness import ring_load
 from harness.rings import Ring
+from harness.wire import Wire
 
 
 def pytest_generate_tests(metafunc):
@@ -59,6 +62,10 @@ def test_what_a_cassandra_that_joins_or_leaves_wants_is_refused_and_nothing_is_l
     try:
         ring.start()
         ring_load.prepare(ring)
+        with contextlib.closing(Wire(ring.nodes[0].address)) as wire:
+            # In every part of the ring something.
+            for k in range(1000, 1500):
+                wire.must(f"INSERT INTO {ring_load.KEYSPACE}.t (k, c, n) VALUES ({k}, 0, 0)", consistency="ALL")
         for node, what in ((ring.nodes[1], "remove"), (ring.nodes[0], "join")):
             story = ring_load.check(ring, node, what, seed)
             assert story is None, story

@@ -35,6 +35,11 @@ class Member(Ilion):
     def __init__(self, directory, address, seed, **more):
         super().__init__(directory, address, settings={**settings(address, seed), **more})
 
+    def move(self):
+        """The next start is under another address."""
+        self.address = free_address()
+        self.settings.update(listen_address=self.address, rpc_address=self.address)
+
 
 @contextlib.contextmanager
 def three_nodes(directory, **more):
@@ -186,6 +191,28 @@ def test_a_node_that_was_killed_gets_what_it_missed(ring):
     counted = ring[0].metrics()
     assert counted["ilion_hints_delivered_total"] >= 100
     assert counted['ilion_ring_nodes{state="down"}'] == 0
+    comes_back_under_another_address(ring)
+
+
+def comes_back_under_another_address(ring):
+    """A node whose address changes while it is down is the same node, for the others and for drivers."""
+    before = ring[2].address
+    ring[2].stop()
+    until(lambda: states(ring[0])[before] == "DN", "nobody misses the third node")
+    with contextlib.closing(wire(ring[0])) as first:
+        for k in range(200, 300):
+            first.must(f"INSERT INTO app.t (k, v) VALUES ({k}, 'missed')", consistency=QUORUM)
+        ring[2].move()
+        ring[2].start()
+        with contextlib.closing(wire(ring[2])) as third:
+            until(lambda: len(third.must("SELECT * FROM app.t").rows) == 300, "the hints have not come")
+        everybody = {node.address for node in ring}
+        for node in ring:
+            until(lambda: states(node) == dict.fromkeys(everybody, "UN"), f"{node.address} knows {states(node)}")
+        peers = {socket.inet_ntoa(peer) for (peer,) in first.must("SELECT peer FROM system.peers").rows}
+        assert peers == everybody - {ring[0].address}
+    ring[1].restart()
+    until(lambda: states(ring[1]) == dict.fromkeys(everybody, "UN"), "what was forgotten comes back")
 
 
 def refusal(node, role, password):
