@@ -7,7 +7,7 @@ import pytest
 from cassandra.protocol import QueryMessage
 
 from harness.node import Cassandra, Ilion
-from harness.rings import OF_OTHERS, until
+from harness.rings import OF_OTHERS, InRing, until
 from harness.wire import LEVELS as LEVELS_BY_NAME
 from harness.wire import Wire
 
@@ -17,6 +17,12 @@ SNITCH = "RackInferringSnitch"
 REPLICATION = "{'class': 'NetworkTopologyStrategy', '1': 2, '2': 2}"
 LEVELS = ["ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM", "EACH_QUORUM"]
 READ_LEVELS = [level for level in LEVELS if level != "EACH_QUORUM"]
+RELEASES = ["5.0.5", "4.1.10", "4.0.17"]
+
+
+def pytest_generate_tests(metafunc):
+    releases = RELEASES if metafunc.config.getoption("--mixes") else RELEASES[:1]
+    metafunc.parametrize("centers", releases, scope="module", indirect=True)
 
 
 class Member(Ilion):
@@ -38,10 +44,18 @@ def centers(request, tmp_path_factory):
     nodes = []
     try:
         for center, (first, second) in ADDRESSES.items():
-            found[center] = (Cassandra(directory / first, first, settings=settings), Member(directory / second, second, seeds))
-            for node in found[center]:
-                nodes.append(node)
-                node.start()
+            cassandra, before = (Cassandra(directory / address, address, settings=settings, version=request.param) for address in (first, second))
+            nodes.append(cassandra.start())
+            if request.param == RELEASES[0]:
+                ilion = Member(directory / second, second, seeds)
+            else:
+                # It speaks the release of the directory that it has.
+                nodes.append(before.start())
+                before.stop()
+                nodes.remove(before)
+                ilion = InRing(directory / second, second)
+            nodes.append(ilion.start())
+            found[center] = (cassandra, ilion)
         for node in nodes:
             until(lambda: len(re.findall(r"^UN ", node.nodetool("status"), re.MULTILINE)) == 4, f"{node.address} does not see four nodes")
         yield found
