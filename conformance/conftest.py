@@ -27,7 +27,7 @@ def pytest_addoption(parser):
     parser.addoption("--rounds", type=int, default=5, help="rounds of the crash suite in each commit log mode")
     parser.addoption("--histories", type=int, default=6, help="random histories against the model")
     parser.addoption("--tables", type=int, default=2, help="random tables in each format, either way")
-    parser.addoption("--mixes", type=int, default=0, help="rings of so many mixes of Ilion and Cassandra (none unless said); with several, each fault of each node")
+    parser.addoption("--mixes", type=int, default=0, help="rings of so many mixes of Ilion and Cassandra, and other suites of older releases (none unless said); with several, each fault of each node")
     parser.addoption("--spark", action="store_true", help="Spark and its connector, which are installed for it")
     parser.addoption("--in-place-rounds", type=int, default=2, help="changes of hands there and back, on each Cassandra")
     parser.addoption("--seed", type=int, default=1, help="seed of the first random history, table and round of crashes")

@@ -431,6 +431,57 @@ def test_a_ring_goes_to_tls_and_back_node_by_node(request, tmp_path, needs_ilion
             node.kill()
 
 
+@pytest.mark.parametrize("release", ["4.1.10", "4.0.17"])
+def test_older_cassandras_speak_tls_with_an_ilion_that_falls_back(release, request, tmp_path, needs_ilion):
+    if request.config.getoption("--oracle") == "none" or not request.config.getoption("--mixes"):
+        pytest.skip("needs a real Cassandra of an older release: --mixes 1")
+    made, store, trusted = tmp_path / "made", tmp_path / "node.p12", tmp_path / "trusted.p12"
+    run([ilion_binary(), "tls", made])
+    run(["openssl", "pkcs12", "-export", "-in", made / "node.pem", "-out", store, "-passout", "pass:secret12"])
+    run(["keytool", "-importcert", "-noprompt", "-file", made / "ca.crt", "-keystore", trusted, "-storetype", "PKCS12", "-storepass", "secret12"])
+    options = {"internode_encryption": "all", "optional": True, "require_client_auth": True, "store_type": "PKCS12", "keystore": str(store),
+               "keystore_password": "secret12", "truststore": str(trusted), "truststore_password": "secret12"}
+    encrypted, nodes = f"server_encryption_options: {json.dumps(options)}", []
+    try:
+        for n in range(2):
+            address = free_address()
+            seeds = ("seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
+                     f'parameters: [{{seeds: "{nodes[0].address if nodes else address}"}}]}}]')
+            nodes.append(Cassandra(tmp_path / f"c{n}", address, settings=[seeds], version=release).start())
+        cassandra, swapped = nodes
+        swapped.stop()
+        ilion = InRing(swapped.directory, swapped.address)
+        with open(ilion.directory / "cassandra.yaml", "a") as yaml:
+            yaml.write(f"\n{encrypted}\n")
+        nodes[1] = ilion.start()
+
+        def writes_of_both():
+            for node in nodes:
+                until(lambda: node.nodetool("status").count("\nUN ") == 2, f"{node.address} does not see two nodes")
+            with contextlib.closing(wire(cassandra)) as peer, contextlib.closing(wire(ilion)) as own:
+                change(peer, f"CREATE KEYSPACE IF NOT EXISTS app WITH replication = {REPLICATION % 2}",
+                       "CREATE TABLE IF NOT EXISTS app.t (k int PRIMARY KEY, v blob)")
+                for k, of in enumerate((peer, own)):
+                    # The large one has a connection of its own.
+                    for size in (1, 70_000):
+                        write = f"INSERT INTO app.t (k, v) VALUES ({k}, 0x{'ab' * size})"
+                        until(lambda: of.query(write, consistency=ALL).kind != "error", f"{of.host} does not reach the other")
+
+        writes_of_both()
+        assert "another node closed where TLS begins" in (ilion.directory / "ilion.log").read_text()
+        cassandra.stop()
+        cassandra.settings.append(encrypted)
+        cassandra.start()
+        writes_of_both()
+        log = (cassandra.directory / "system.log").read_text()
+        for kind in ("SMALL", "LARGE", "URGENT"):
+            for words in ("successfully connected", "messaging connection established"):
+                assert re.search(rf"{ilion.address}:7000.*-{kind}_MESSAGES-.* {words}, .*encryption = encrypted", log), (kind, words)
+    finally:
+        for node in nodes:
+            node.kill()
+
+
 @pytest.fixture
 def mixed(request, tmp_path, needs_ilion):
     """Two Cassandras; the second's directory can be handed to Ilion and back."""
