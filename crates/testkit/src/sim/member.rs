@@ -73,8 +73,10 @@ impl Default for Timeouts {
 pub struct Identity {
     /// Its number, from 1 on.
     pub number: u8,
-    /// Numbers of the seeds.
-    pub seeds: Vec<u8>,
+    /// Its address in this life.
+    pub address: Endpoint,
+    /// Addresses of the seeds.
+    pub seeds: Vec<Endpoint>,
     /// Its tokens.
     pub tokens: Vec<i64>,
     /// Its data center. All of its nodes are in one rack.
@@ -90,9 +92,9 @@ pub struct Identity {
 /// The nodes that a node remembers, which stand for `system.peers_v2`.
 pub type Peers = Arc<Mutex<BTreeMap<Endpoint, PeerRecord>>>;
 
-/// The address of a node.
-pub fn endpoint(number: u8) -> Endpoint {
-    Endpoint::new(IpAddr::from([127, 0, 0, number]), 7_000)
+/// The address of a node after so many changes of it. No two nodes ever have the same.
+pub fn endpoint(number: u8, changes: u8) -> Endpoint {
+    Endpoint::new(IpAddr::from([127, 0, changes, number]), 7_000)
 }
 
 /// A node.
@@ -210,7 +212,7 @@ impl RingNode {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let engine = Engine::open(options, env.clone()).map_err(|error| text(&error))?;
         engine.start_proving().map_err(|error| text(&error))?;
-        let own = endpoint(who.number);
+        let own = who.address;
         let (executor, polling) =
             Executor::start(&env.tasks, format!("node {}", who.number)).map_err(|error| text(&error))?;
         let readers = Arc::new(Readers::new(env.clone(), READERS, ReaderHooks::none()));
@@ -364,7 +366,7 @@ fn member_options(engine: &Engine, who: &Identity, own: Endpoint) -> Result<Memb
             endpoint: own,
             cluster_name: text("ring")?,
             partitioner: text("org.apache.cassandra.dht.Murmur3Partitioner")?,
-            seeds: who.seeds.iter().copied().map(endpoint).collect::<BTreeSet<_>>(),
+            seeds: who.seeds.iter().copied().collect::<BTreeSet<_>>(),
             ring_delay_millis: 30_000,
             phi_convict_threshold: 8.0,
         },

@@ -5,7 +5,8 @@
 //!
 //! 1. [`Ring::start`] starts a node on the files that its last life left.
 //! 2. [`Ring::crash`] cuts the power, [`Ring::stop`] ends a node in order, [`Ring::pause`] stops its process
-//!    for a while, [`Ring::skew`] sets its clock. [`Ring::network`] cuts ways and changes the weather.
+//!    for a while, [`Ring::skew`] sets its clock, [`Ring::change_address`] has it come back elsewhere.
+//!    [`Ring::network`] cuts ways and changes the weather.
 //! 3. [`Ring::settle`] mends everything, and waits until the nodes agree on who is there and on the schema,
 //!    and have sent all hints.
 
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::endpoint::Endpoint;
 use engine::EngineOptions;
 use env::clock::{Clock, SkewedClock};
 use env::fs::faulty::FaultyFileSystem;
@@ -57,6 +59,8 @@ impl Nodes {
 /// What stays of a node from life to life.
 struct Place {
     who: Identity,
+    /// How often its address has changed.
+    changes: u8,
     clock: Arc<SkewedClock>,
     disk: MemoryFileSystem,
 }
@@ -90,7 +94,8 @@ impl<'s> Ring<'s> {
             }
             let who = Identity {
                 number,
-                seeds: vec![1],
+                address: endpoint(number, 0),
+                seeds: Vec::new(),
                 tokens,
                 datacenter: datacenter_of(number),
                 life: 0,
@@ -99,7 +104,7 @@ impl<'s> Ring<'s> {
             };
             let of = Arc::clone(simulation.clock()) as Arc<dyn Clock>;
             let disk = MemoryFileSystem::with_clock(simulation.clock().clone());
-            (number, Place { who, clock: Arc::new(SkewedClock::new(of, 0)), disk })
+            (number, Place { who, changes: 0, clock: Arc::new(SkewedClock::new(of, 0)), disk })
         };
         Ring {
             simulation,
@@ -157,8 +162,10 @@ impl<'s> Ring<'s> {
     /// # Errors
     /// Why it does not start.
     pub fn start(&mut self, number: u8) -> Result<Arc<RingNode>, String> {
+        let seed = self.endpoint(1);
         let place = self.places.get_mut(&number).expect("a node of the ring");
         place.who.life += 1;
+        place.who.seeds = vec![seed];
         let files = FaultyFileSystem::new(Arc::new(place.disk.clone()));
         let clock = Arc::clone(&place.clock) as Arc<dyn Clock>;
         let life = u64::from(number) * 1_000 + u64::from(place.who.life);
@@ -174,6 +181,22 @@ impl<'s> Ring<'s> {
         place.who.has_bootstrapped = true;
         self.nodes.shared.lock().insert(number, Arc::clone(&node));
         Ok(node)
+    }
+
+    /// Where a node is, or will be when it starts.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn endpoint(&self, number: u8) -> Endpoint {
+        self.places.get(&number).expect("a node of the ring").who.address
+    }
+
+    /// Gives a node that is not there another address for its next life.
+    pub fn change_address(&mut self, number: u8) {
+        if let Some(place) = self.places.get_mut(&number) {
+            place.changes = place.changes.saturating_add(1);
+            place.who.address = endpoint(number, place.changes);
+        }
     }
 
     /// Cuts the power of a node. Its next life begins with what that leaves.
@@ -217,7 +240,7 @@ impl<'s> Ring<'s> {
         for one in self.numbers() {
             for other in self.numbers() {
                 if some.contains(&one) != some.contains(&other) {
-                    self.network.cut(endpoint(one), endpoint(other));
+                    self.network.cut(self.endpoint(one), self.endpoint(other));
                 }
             }
         }
@@ -256,6 +279,10 @@ impl<'s> Ring<'s> {
         for (number, node) in &all {
             if node.live() != count {
                 return format!("node {number} thinks that {} of {count} are alive", node.live());
+            }
+            let known = node.member.topology().members().iter().count();
+            if known != count {
+                return format!("node {number} knows {known} nodes");
             }
             if node.has_hints() {
                 return format!("node {number} has hints");

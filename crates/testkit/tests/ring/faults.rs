@@ -6,7 +6,6 @@ use env::fs::memory::Crash;
 use env::random::Random;
 use model::KeyspaceSchema;
 use model::schema::Replication;
-use testkit::sim::member::endpoint;
 use testkit::sim::network::Weather;
 use testkit::sim::ring::Ring;
 
@@ -61,7 +60,7 @@ impl Happened {
                 format!("node {one} is parted")
             }
             1 if one != other => {
-                ring.network().cut(endpoint(one), endpoint(other));
+                ring.network().cut(ring.endpoint(one), ring.endpoint(other));
                 format!("the way from {one} to {other} is cut")
             }
             2 | 3 => {
@@ -107,8 +106,11 @@ impl Happened {
                 format!("all nodes are restarted, one after the other: {restarted:?}")
             }
             6..=9 if !absent.is_empty() => {
+                if random.below(3) == 0 {
+                    ring.change_address(absent[0]);
+                }
                 let started = ring.start(absent[0]).map(drop);
-                format!("node {} starts: {started:?}", absent[0])
+                format!("node {} starts at {}: {started:?}", absent[0], ring.endpoint(absent[0]))
             }
             10 => maintain(ring, random),
             11 => {
