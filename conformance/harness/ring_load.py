@@ -5,7 +5,7 @@ read finds at least what was acknowledged; and after the fault, once no hints ar
 
 Beside them two clients raise one number, each on the condition that it still is what they read, and another raises a counter. What
 they ask may end without an answer (a timeout, a failure), as in every ring whose node fails. But no two of them raise the same number, none
-goes back behind what was acknowledged, and in the end there are at least the acknowledged ones and at most those of unknown end.
+goes back behind what was seen or acknowledged, and in the end there are at least the acknowledged ones and at most those of unknown end.
 """
 import contextlib
 import os
@@ -23,7 +23,7 @@ from harness import network
 from harness.rings import HINTS_MS, until
 from harness.wire import Wire
 
-KEYSPACE, THREADS, ROWS = "ring_load", 3, 20
+KEYSPACE, REPLICAS, THREADS, ROWS = "ring_load", 3, 3, 20
 # A write becomes a hint when it was not acknowledged for so long (write_request_timeout).
 LATE_S = 2
 CAS_WRITE_UNKNOWN = 0x1700
@@ -35,7 +35,8 @@ CUTS = [("cut", 4), ("cut", 30)]
 
 def prepare(ring):
     wire = Wire(ring.cassandras[0].address)
-    wire.must(f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 3}}")
+    wire.must(f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
+              f"{{'class': 'SimpleStrategy', 'replication_factor': {REPLICAS}}}")
     ring.agree()
     for table in ("t (k int, c int, s int static, n int, m map<int, int>, PRIMARY KEY (k, c))", "raised (k int PRIMARY KEY, n int)",
                   "counted (k int PRIMARY KEY, n counter)"):
@@ -81,8 +82,10 @@ class Raised:
 class Load:
     """Clients of some nodes, each with the driver's defaults but for the nodes and the consistency."""
 
-    def __init__(self, addresses, seed):
-        self.addresses = addresses
+    def __init__(self, addresses, seed, leaders=()):
+        """`leaders` are nodes whose word for an increment counts: Ilions that hold all keys, and so lead what they are asked for. A
+        Cassandra that leads says that it is done as well when all others have failed to take it, and gives them hints."""
+        self.addresses, self.leaders = addresses, leaders
         profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy(addresses),
                                    consistency_level=ConsistencyLevel.QUORUM)
         self.cluster = Cluster(addresses, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
@@ -100,6 +103,8 @@ class Load:
         counted = self.session.execute(self.total).one()
         self.raised = Raised("the number of conditions", self.session.execute(self.look).one().n)
         self.counted = Raised("the counter", counted.n if counted else 0)
+        # What a read of the counter has to find.
+        self.certain = self.counted.start
         self.failures, self.known, self.ended, self.done = [], {}, threading.Event(), 0
         self.threads = [threading.Thread(target=self.run, args=(k, random.Random(seed * 100 + k))) for k in range(THREADS)]
         self.threads += [threading.Thread(target=self.repeat, args=(what,)) for what in (self.raise_one, self.raise_one, self.count_one)]
@@ -137,14 +142,17 @@ class Load:
         try:
             asked.result()
             counted.acknowledged.append(counted.start + len(counted.acknowledged) + 1)
+            self.certain += asked.coordinator_host.address in self.leaders
         except Exception as error:
             if not is_unknown(error):
                 raise
             counted.unknown += 1
-        least, read = counted.least(), self.session.execute_async(self.total)
+        read = self.session.execute_async(self.total)
         found = read.result().one()
-        counted.see(found.n if found else 0, least, lambda: f"raised by {asked.coordinator_host}, read by {read.coordinator_host}, "
-                                                            f"now {self.of_each()}")
+        number = found.n if found else 0
+        counted.see(number, self.certain, lambda: f"raised by {asked.coordinator_host}, read by {read.coordinator_host}, "
+                                                  f"now {self.of_each()}")
+        self.certain = max(self.certain, number)
 
     def of_each(self):
         """The counter, as each node that clients ask knows it."""
@@ -265,7 +273,8 @@ def check(ring, node, what, seed, seconds=8):
     """One fault of one node. Returns None, or what was wrong."""
     others = [other for other in ring.nodes if other is not node]
     story = [f"{what} of {node.name} {node.address}, seed {seed}"]
-    with Load([other.address for other in others], seed) as load:
+    leaders = [ilion.address for ilion in ring.ilions] if len(ring.nodes) == REPLICAS else []
+    with Load([other.address for other in others], seed, leaders) as load:
         load.wait(30)
         fault(ring, node, what, load, seconds)
         load.wait(30)

@@ -21,8 +21,9 @@ HINTS_MS = 1000
 # too long, of the machine.
 OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
                        "|MonitoringTask - Some operations timed out|Trigger directory doesn't exist|local pause|whose timeout expired before|skipped default role setup: some nodes")
-# GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too.
-OWN_FAULT = "has an open RT bound as its last item"
+# GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too. A Cassandra that was
+# cut off, and hears others before it takes them for alive, is asked to lead a counter.
+OWN_FAULT = re.compile("has an open RT bound as its last item|UnavailableException: Cannot achieve consistency level")
 # The id of a statement in a warning, which has the name of a keyspace in it.
 IDS = re.compile("statement id: [0-9a-f]+")
 COMPLAINT = re.compile(r"^(WARN|ERROR)\b")
@@ -160,7 +161,7 @@ class Ring:
                 log.seek(self.marks[node])
                 lines = log.read().splitlines()
             for line, next_line in zip(lines, lines[1:] + [""]):
-                if OWN_FAULT in next_line:
+                if OWN_FAULT.search(next_line):
                     continue
                 if is_cassandra and COMPLAINT.match(line) and not OF_OTHERS.search(line):
                     found.append(f"{node.address} {line}")

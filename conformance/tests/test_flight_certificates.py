@@ -1,7 +1,9 @@
 """Certificates as logins of Flight: what stock clients are let in as, and what ends it."""
 import base64
 import json
+import os
 import shutil
+import subprocess
 import time
 import urllib.request
 
@@ -17,7 +19,7 @@ from cassandra.policies import WhiteListRoundRobinPolicy
 from harness.certificates import Certificates
 from harness.flight import statement_descriptor
 from harness.frames import until
-from harness.node import Ilion, free_address, free_port
+from harness.node import ROOT, Ilion, free_address, free_port
 
 IDENTITY, OTHER = "spiffe://example.org/app", "spiffe://example.org/other"
 UNKNOWN = "Certificate identity '{}' not authorized"
@@ -149,6 +151,18 @@ def test_a_call_is_made_as_the_role_of_the_certificate(app):
             assert cursor.fetch_arrow_table().num_rows == 1
             with pytest.raises(Exception, match=REFUSED):
                 cursor.execute("SELECT k FROM fl.secret")
+
+
+def test_jdbc_shows_a_certificate(app):
+    if not shutil.which("java") or not shutil.which("mvn"):
+        assert os.environ.get("CI") != "true", "Java and Maven are needed with CI=true"
+        pytest.skip("java or mvn is not installed")
+    certificate, key = app.certificates.client
+    properties = f"useEncryption=true&tlsRootCerts={app.certificates.ca}&clientCertificate={certificate}&clientKey={key}"
+    said = [subprocess.run([ROOT / "conformance" / "drivers" / "jdbc" / "run", app.node.address, str(app.port), statement, properties],
+                           capture_output=True, text=True, timeout=120) for statement in ("SELECT k FROM fl.open", "SELECT k FROM fl.secret")]
+    assert said[0].stdout.splitlines() == ["fl.open", "fl.secret", "k", "1"], said[0].stderr[-3000:]
+    assert said[1].returncode != 0 and REFUSED in said[1].stderr, said[1].stderr[-3000:]
 
 
 def test_without_a_certificate_a_password_or_a_token_is_asked_for(app):
