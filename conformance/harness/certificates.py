@@ -9,9 +9,10 @@ PASSWORD = "secret1"
 class Certificates:
     """A CA with certificates of every kind."""
 
-    def __init__(self, directory, with_stores=True):
+    def __init__(self, directory, with_stores=True, hosts=("localhost", "127.0.0.1", "::1")):
         self.directory = directory
-        self.said = run([ilion_binary(), "tls", directory / "good", "--spiffe", "spiffe://example.org/app"])
+        names = [word for host in hosts for word in ("--host", host)]
+        self.said = run([ilion_binary(), "tls", directory / "good", "--spiffe", "spiffe://example.org/app", *names])
         self.ca, self.node = directory / "good/ca.crt", directory / "good/node.pem"
         self.client = (directory / "good/client.crt", directory / "good/client.key")
         run([ilion_binary(), "tls", directory / "other"])

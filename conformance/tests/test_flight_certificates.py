@@ -32,9 +32,9 @@ pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="needs opens
 class Node:
     """A node whose clients show certificates, or as well log in with a password. `app` may read fl.open."""
 
-    def __init__(self, directory, certificates, authenticator, client_auth):
+    def __init__(self, directory, certificates, authenticator, client_auth, address=None):
         self.certificates = certificates
-        self.node = Ilion(directory, free_address())
+        self.node = Ilion(directory, address or free_address())
         self.port = free_port(self.node.address)
         self.metrics_port = free_port()
         options = {"enabled": True, "optional": False, "keystore": str(certificates.node), "truststore": str(certificates.ca),
@@ -94,12 +94,16 @@ def rows(client, descriptor=OPEN, options=None):
 def certificates(request, tmp_path_factory):
     if request.config.getoption("--target") != "ilion":
         pytest.skip("only for an Ilion node")
-    return Certificates(tmp_path_factory.mktemp("certificates"), with_stores=False)
+    address = free_address()
+    made = Certificates(tmp_path_factory.mktemp("certificates"), with_stores=False, hosts=("localhost", "127.0.0.1", address))
+    # Of the node that clients find who take no other name for it.
+    made.address = address
+    return made
 
 
 @pytest.fixture(scope="module")
 def fallback(certificates, tmp_path_factory):
-    node = Node(tmp_path_factory.mktemp("fallback"), certificates, "MutualTlsWithPasswordFallbackAuthenticator", "optional")
+    node = Node(tmp_path_factory.mktemp("fallback"), certificates, "MutualTlsWithPasswordFallbackAuthenticator", "optional", certificates.address)
     with node.node:
         node.root = node.session()
         for statement in ("CREATE KEYSPACE fl WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
