@@ -217,7 +217,7 @@ impl Member {
         }
     }
 
-    /// A node left for good. Where clients found it.
+    /// A node left for good. Where clients found it, if they find no other node there.
     fn forget(&self, endpoint: Endpoint) -> Option<Endpoint> {
         let known = {
             let mut known = self.known.lock();
@@ -229,7 +229,10 @@ impl Member {
                 }
                 // It may be known under another address.
                 let is_gone = known.nodes.values().all(|other| other.record.host_id != id);
-                (gone.record.native, is_gone.then_some(id))
+                let is_its_own = |native: &Endpoint| {
+                    known.nodes.values().all(|other| other.record.native.as_ref() != Some(native))
+                };
+                (gone.record.native.filter(is_its_own), is_gone.then_some(id))
             })
         };
         self.messenger.transport().forget(endpoint);

@@ -96,6 +96,17 @@ fn endpoint(n: u8) -> Endpoint {
 
 /// Node `n`; the first is the seed. `version` is that of its schema.
 fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<Member>, Arc<FakeHost>) {
+    member_at(network, n, host_id, version, n)
+}
+
+/// As `member`; clients find it at the address of `native`.
+fn member_at(
+    network: &Arc<Network>,
+    n: u8,
+    host_id: u128,
+    version: u128,
+    native: u8,
+) -> (Arc<Member>, Arc<FakeHost>) {
     let env = Env::real();
     let own = endpoint(n);
     let clock = env.clock.clone();
@@ -126,7 +137,7 @@ fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<M
         has_bootstrapped: false,
         release_version: "5.0.5".to_owned(),
         messaging_version: 12,
-        native: Endpoint::new(own.ip, 9_042),
+        native: native_of(native),
         internal: own.ip,
         sstable_versions: vec!["big-nb".to_owned()],
         timeouts: RemoteTimeouts::default(),
@@ -136,6 +147,10 @@ fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<M
     });
     let as_host = Arc::clone(&host) as Arc<dyn Host>;
     (Member::new(env, options, messenger, topology, as_host, spawn, Vec::new()), host)
+}
+
+fn native_of(n: u8) -> Endpoint {
+    Endpoint::new(endpoint(n).ip, 9_042)
 }
 
 async fn join(member: &Member) -> Result<(), MemberError> {
@@ -229,6 +244,13 @@ async fn gossip_stops_and_starts_again_as_the_operator_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_comes_back_under_another_address_is_one_node() {
+    for is_found_elsewhere in [true, false] {
+        comes_back_under_another_address(is_found_elsewhere).await;
+    }
+}
+
+/// Clients find it elsewhere, too, or where they did before.
+async fn comes_back_under_another_address(is_found_elsewhere: bool) {
     let network = Arc::new(Network::default());
     let (first, of_first) = member(&network, 1, 1, 7);
     join(&first).await.unwrap();
@@ -237,7 +259,7 @@ async fn a_node_that_comes_back_under_another_address_is_one_node() {
     until(&first.env, || live(&first) == 2).await;
     second.announce_shutdown().await;
     until(&first.env, || live(&first) == 1).await;
-    let (moved, of_moved) = member(&network, 3, 2, 7);
+    let (moved, of_moved) = member_at(&network, 3, 2, 7, if is_found_elsewhere { 3 } else { 2 });
     moved.look_around().await.unwrap();
     moved.begin().await.unwrap();
     moved.take_tokens(vec![20]).unwrap();
@@ -249,7 +271,8 @@ async fn a_node_that_comes_back_under_another_address_is_one_node() {
         assert_eq!(known.iter().collect::<BTreeSet<_>>(), BTreeSet::from([&endpoint(1), &endpoint(3)]));
         assert!(!host.saved.lock().contains_key(&endpoint(2)));
     }
-    assert!(of_first.told.lock().contains(&RingEvent::Left(Endpoint::new(endpoint(2).ip, 9_042))));
+    let is_told = of_first.told.lock().contains(&RingEvent::Left(native_of(2)));
+    assert_eq!(is_told, is_found_elsewhere, "clients do not lose a node that they find");
     assert_eq!(*of_first.forgotten.lock(), [(endpoint(2), None)], "the hints for it are kept");
 }
 
