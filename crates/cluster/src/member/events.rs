@@ -250,13 +250,20 @@ impl Member {
         }
         let mut told = Vec::new();
         for (old, new) in superseded {
+            {
+                let mut gossiper = self.gossiper.lock();
+                // Another thread may have found it, too.
+                if gossiper.state(&old.endpoint).is_none() {
+                    continue;
+                }
+                // That it is down and removed is known by now.
+                let _ = gossiper.replace(old.endpoint, Now::of(&self.env));
+            }
             tracing::info!(
                 "Node /{} takes the place of node /{}, which is forgotten",
                 new.endpoint,
                 old.endpoint
             );
-            // That it is down and removed is known by now.
-            let _ = self.gossiper.lock().replace(old.endpoint, Now::of(&self.env));
             told.extend(self.forget(old.endpoint).map(RingEvent::Left));
         }
         told.extend(self.refresh(BTreeSet::new()));
