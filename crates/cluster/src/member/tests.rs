@@ -244,9 +244,7 @@ async fn gossip_stops_and_starts_again_as_the_operator_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_comes_back_under_another_address_is_one_node() {
-    for is_found_elsewhere in [true, false] {
-        comes_back_under_another_address(is_found_elsewhere).await;
-    }
+    tokio::join!(comes_back_under_another_address(true), comes_back_under_another_address(false));
 }
 
 /// Clients find it elsewhere, too, or where they did before.
