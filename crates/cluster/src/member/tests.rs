@@ -162,6 +162,16 @@ async fn join(member: &Member) -> Result<(), MemberError> {
     Ok(())
 }
 
+/// The first two nodes of a ring, which know each other; of the first, its host too.
+async fn two_members(network: &Arc<Network>) -> (Arc<Member>, Arc<FakeHost>, Arc<Member>) {
+    let (first, of_first) = member(network, 1, 1, 7);
+    join(&first).await.unwrap();
+    let (second, _) = member(network, 2, 2, 7);
+    join(&second).await.unwrap();
+    until(&first.env, || live(&first) == 2).await;
+    (first, of_first, second)
+}
+
 /// Waits for what has to come.
 async fn until(env: &Env, check: impl Fn() -> bool) {
     while !check() {
@@ -197,11 +207,7 @@ async fn nodes_that_hear_of_each_other_are_one_ring_with_one_schema() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_does_not_join_under_the_address_of_another() {
     let network = Arc::new(Network::default());
-    let (first, _) = member(&network, 1, 1, 7);
-    join(&first).await.unwrap();
-    let (second, _) = member(&network, 2, 2, 7);
-    join(&second).await.unwrap();
-    until(&first.env, || live(&first) == 2).await;
+    let (_first, _, _second) = two_members(&network).await;
     let (impostor, _) = member(&network, 2, 3, 7);
     let refused = impostor.look_around().await.unwrap_err().to_string();
     assert!(refused.starts_with("A node with address /127.0.0.2:7000 already exists"), "{refused}");
@@ -250,11 +256,7 @@ async fn a_node_that_comes_back_under_another_address_is_one_node() {
 /// Clients find it elsewhere, too, or where they did before.
 async fn comes_back_under_another_address(is_found_elsewhere: bool) {
     let network = Arc::new(Network::default());
-    let (first, of_first) = member(&network, 1, 1, 7);
-    join(&first).await.unwrap();
-    let (second, _) = member(&network, 2, 2, 7);
-    join(&second).await.unwrap();
-    until(&first.env, || live(&first) == 2).await;
+    let (first, of_first, second) = two_members(&network).await;
     second.announce_shutdown().await;
     until(&first.env, || live(&first) == 1).await;
     let (moved, of_moved) = member_at(&network, 3, 2, 7, if is_found_elsewhere { 3 } else { 2 });
@@ -277,11 +279,7 @@ async fn comes_back_under_another_address(is_found_elsewhere: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_tokens_are_anothers_is_forgotten() {
     let network = Arc::new(Network::default());
-    let (first, of_first) = member(&network, 1, 1, 7);
-    join(&first).await.unwrap();
-    let (second, _) = member(&network, 2, 2, 7);
-    join(&second).await.unwrap();
-    until(&first.env, || live(&first) == 2).await;
+    let (first, of_first, second) = two_members(&network).await;
     second.announce_shutdown().await;
     let (third, _) = member(&network, 3, 3, 7);
     third.look_around().await.unwrap();
