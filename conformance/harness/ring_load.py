@@ -62,11 +62,11 @@ class Raised:
     def least(self):
         return max(self.acknowledged, default=self.start)
 
-    def see(self, number, least, story=""):
-        """A read that began when `least` was acknowledged; `story` is told of one that finds less."""
+    def see(self, number, least, story=lambda: ""):
+        """A read that has to find `least`; `story` says more of one that finds less."""
         if number < least:
             moment = time.strftime("%H:%M:%S")
-            self.wrong.append(f"{moment} {self.name} is {number} behind {least}, {self.unknown} unknown {story() if story else ''}")
+            self.wrong.append(f"{moment} {self.name} is {number} behind {least}, {self.unknown} unknown {story()}")
 
     def end(self, number):
         """What it is when all requests have ended."""

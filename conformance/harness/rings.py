@@ -21,8 +21,8 @@ HINTS_MS = 1000
 # too long, of the machine.
 OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
                        "|MonitoringTask - Some operations timed out|Trigger directory doesn't exist|local pause|whose timeout expired before|skipped default role setup: some nodes")
-# GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too. A Cassandra that was
-# cut off, and hears others before it takes them for alive, is asked to lead a counter.
+# GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too. And a Cassandra may be
+# asked to lead a counter, by others that take it for alive before it takes them.
 OWN_FAULT = re.compile("has an open RT bound as its last item|UnavailableException: Cannot achieve consistency level")
 # The id of a statement in a warning, which has the name of a keyspace in it.
 IDS = re.compile("statement id: [0-9a-f]+")

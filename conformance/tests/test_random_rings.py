@@ -69,5 +69,9 @@ def test_what_a_cassandra_that_joins_or_leaves_wants_is_refused_and_nothing_is_l
         for node, what in ((ring.nodes[1], "remove"), (ring.nodes[0], "join")):
             story = ring_load.check(ring, node, what, seed)
             assert story is None, story
+            for other in ring.nodes:
+                with contextlib.closing(Wire(other.address)) as wire:
+                    found = wire.must(f"SELECT k FROM {ring_load.KEYSPACE}.t WHERE n = 0 ALLOW FILTERING", consistency="QUORUM").rows
+                    assert len(found) == 500, (what, other.address, len(found))
     finally:
         ring.kill()
