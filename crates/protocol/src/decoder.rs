@@ -75,6 +75,7 @@ fn reserve_towards(buffer: &mut BytesMut, total: usize) {
 pub struct Decoder {
     input: BytesMut,
     envelope_bytes_max: usize,
+    message_bytes_max: usize,
     direction: Direction,
     state: State,
     version: Option<ProtocolVersion>,
@@ -85,12 +86,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder of requests that refuses envelopes (header and body, uncompressed) over
-    /// `envelope_bytes_max`.
-    pub fn new(envelope_bytes_max: usize) -> Self {
+    /// A decoder of requests that refuses what is longer than `bytes_max`: envelopes of v3 and v4 (header and
+    /// body, uncompressed) and messages of several segments (their bodies).
+    pub fn new(bytes_max: usize) -> Self {
         Self {
             input: BytesMut::new(),
-            envelope_bytes_max,
+            envelope_bytes_max: bytes_max,
+            message_bytes_max: bytes_max,
             direction: Direction::Requests,
             state: State::Unframed,
             version: None,
@@ -102,8 +104,8 @@ impl Decoder {
 
     /// A decoder of responses.
     #[cfg(any(test, feature = "client"))]
-    pub fn of_responses(envelope_bytes_max: usize) -> Self {
-        Self { direction: Direction::Responses, ..Self::new(envelope_bytes_max) }
+    pub fn of_responses(bytes_max: usize) -> Self {
+        Self { direction: Direction::Responses, ..Self::new(bytes_max) }
     }
 
     /// STARTUP was accepted: what follows is in this version, compressed if asked for.
@@ -118,9 +120,9 @@ impl Decoder {
         }
     }
 
-    /// Refuses envelopes over `bytes_max` from the next one on.
-    pub fn set_envelope_bytes_max(&mut self, bytes_max: usize) {
-        self.envelope_bytes_max = bytes_max;
+    /// Refuses longer envelopes of v3 and v4, and longer messages of several segments, from the next one on.
+    pub fn set_bytes_max(&mut self, envelope: usize, message: usize) {
+        (self.envelope_bytes_max, self.message_bytes_max) = (envelope, message);
     }
 
     /// The buffer that a socket reads into, behind what has not been decoded yet.
@@ -279,7 +281,7 @@ impl Decoder {
                 .map_err(|error| FrameError { stream: header.stream, ..error })
                 .and_then(|()| self.judge_opcode(header).map(drop))
                 .and_then(|()| {
-                    let (length, max) = (u64::from(header.body_length), self.envelope_bytes_max);
+                    let (length, max) = (u64::from(header.body_length), self.message_bytes_max);
                     if length <= max as u64 {
                         return Ok(());
                     }

@@ -508,18 +508,16 @@ async fn remove_expired_snapshots(node: Arc<Node>) {
 
 fn net_options(config: &Config) -> NetOptions {
     let settings: &Settings = &config.settings;
+    let (in_flight_bytes_max, in_flight_per_ip_bytes_max) = config.memory.requests_in_flight(settings);
     let limit = |n: i64| usize::try_from(n).unwrap_or(0);
     let seconds = |time: Millis| u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX);
     NetOptions {
         frame_bytes_max: settings.native_transport_max_frame_size.0 as usize,
+        message_bytes_max: usize::try_from(config.message_bytes_max()).unwrap_or(usize::MAX),
         connections_max: limit(settings.native_transport_max_concurrent_connections),
         connections_per_ip_max: limit(settings.native_transport_max_concurrent_connections_per_ip),
-        in_flight_bytes_max: settings
-            .native_transport_max_request_data_in_flight
-            .map_or(config.memory.requests, |size| size.0),
-        in_flight_per_ip_bytes_max: settings
-            .native_transport_max_request_data_in_flight_per_ip
-            .map_or(config.memory.requests_per_ip, |size| size.0),
+        in_flight_bytes_max,
+        in_flight_per_ip_bytes_max,
         answers_bytes_max: settings
             .native_transport_max_response_data_in_flight
             .map_or(config.memory.answers, |size| size.0),

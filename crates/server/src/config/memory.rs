@@ -67,6 +67,33 @@ impl MemoryShares {
             answers_per_ip: share(40, 8 << 20, 2 << 30),
         }
     }
+
+    /// Bytes of requests that may be in flight: of all clients, and of one address.
+    pub fn requests_in_flight(&self, settings: &Settings) -> (u64, u64) {
+        (
+            settings.native_transport_max_request_data_in_flight.map_or(self.requests, |size| size.0),
+            settings
+                .native_transport_max_request_data_in_flight_per_ip
+                .map_or(self.requests_per_ip, |size| size.0),
+        )
+    }
+}
+
+/// Refuses messages that are longer than what may be in flight: they could never be carried out.
+pub(super) fn fits_messages(settings: &Settings, memory: &MemoryShares) -> Result<(), String> {
+    let Some(longest) = settings.native_transport_max_message_size else { return Ok(()) };
+    let (all, of_address) = memory.requests_in_flight(settings);
+    let limits = [
+        ("native_transport_max_request_data_in_flight", all),
+        ("native_transport_max_request_data_in_flight_per_ip", of_address),
+    ];
+    match limits.into_iter().find(|(_, bytes)| longest.0 > *bytes) {
+        Some((key, bytes)) => Err(format!(
+            "native_transport_max_message_size must not exceed {key}, but is {longest} of {}",
+            ByteSize(bytes)
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Refuses memory that the machine does not have: what is set aside for it would end the process.

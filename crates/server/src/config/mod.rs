@@ -161,6 +161,14 @@ impl Config {
 }
 
 impl Config {
+    /// Bytes of the longest message that several segments of v5 may make up: `native_transport_max_message_size`,
+    /// else what fits into a mutation and into the requests in flight (CASSANDRA-20052).
+    pub fn message_bytes_max(&self) -> u64 {
+        let (all, of_address) = self.memory.requests_in_flight(&self.settings);
+        let usual = self.engine.mutation_bytes_max().min(all).min(of_address);
+        self.settings.native_transport_max_message_size.map_or(usual, |size| size.0)
+    }
+
     /// How many replicas of the roles are read in a ring, and have to take a change. The keys came with 4.1
     /// (CASSANDRA-12988).
     pub fn auth_levels(&self, release: Release) -> (Consistency, Consistency) {
@@ -319,8 +327,10 @@ impl Draft {
         }
         if let Some(listen) = args.listen {
             settings.rpc_address = Some(listen);
+            settings.rpc_interface = None;
             if !listen.is_unspecified() {
                 settings.listen_address = Some(listen);
+                settings.listen_interface = None;
             }
         }
         if let Some(port) = args.port {
@@ -351,6 +361,7 @@ impl Draft {
         let memory = MemoryShares::of(memory_bytes(&*env.fs));
         self.fill_directories();
         let snitch = self.snitch.take().unwrap_or_else(|| "SimpleSnitch".to_owned());
+        self.ask_interfaces().map_err(ConfigError::Invalid)?;
         let (bind, listen) = self.addresses(env, args.config.is_some());
         let settings = self.settings;
         let broadcast = settings.broadcast_address.unwrap_or(listen);
@@ -385,6 +396,7 @@ impl Draft {
             self.places.find(&snitch, broadcast, ring.is_some()).map_err(ConfigError::Invalid)?;
         self.warnings.extend(places::warning(&snitch, &data_center, &rack));
         memory::fits(&settings, engine.memtable_bytes_max, memory.total).map_err(ConfigError::Invalid)?;
+        memory::fits_messages(&settings, &memory).map_err(ConfigError::Invalid)?;
         Ok(Config {
             file: args.config.clone(),
             data_center,
@@ -406,6 +418,24 @@ impl Draft {
             settings,
             warnings: self.warnings,
         })
+    }
+
+    /// Takes the addresses of the interfaces that stand in place of `rpc_address` and `listen_address`.
+    fn ask_interfaces(&mut self) -> Result<(), String> {
+        let settings = &mut self.settings;
+        let (v6, rpc_v6) = (settings.listen_interface_prefer_ipv6, settings.rpc_interface_prefer_ipv6);
+        let pairs = [
+            ("listen", &settings.listen_interface, v6, &mut settings.listen_address),
+            ("rpc", &settings.rpc_interface, rpc_v6, &mut settings.rpc_address),
+        ];
+        for (of, interface, prefers_ipv6, address) in pairs {
+            let Some(interface) = interface else { continue };
+            if address.is_some() {
+                return Err(format!("Set {of}_address OR {of}_interface, not both"));
+            }
+            *address = Some(values::interface_address(&format!("{of}_interface"), interface, prefers_ipv6)?);
+        }
+        Ok(())
     }
 
     /// `rpc_address` and `listen_address`. One that a file leaves out is that of this host's name, as in

@@ -75,10 +75,18 @@ settings! {
     saved_caches_directory: Option<PathBuf> = None;
     /// Address under which other nodes know this one.
     listen_address: Option<IpAddr> = None;
+    /// Network interface whose address that is, in place of `listen_address`.
+    listen_interface: Option<String> = None;
+    /// Whether an address of IPv6 is taken rather than one of IPv4.
+    listen_interface_prefer_ipv6: bool = false;
     /// Address that other nodes are told.
     broadcast_address: Option<IpAddr> = None;
     /// Address that clients connect to.
     rpc_address: Option<IpAddr> = None;
+    /// Network interface whose address that is, in place of `rpc_address`.
+    rpc_interface: Option<String> = None;
+    /// Whether an address of IPv6 is taken rather than one of IPv4.
+    rpc_interface_prefer_ipv6: bool = false;
     /// Address that clients are told.
     broadcast_rpc_address: Option<IpAddr> = None;
     /// Port of the native protocol.
@@ -135,6 +143,9 @@ settings! {
     start_native_transport: bool = true;
     /// Longest frame of a client.
     native_transport_max_frame_size: ByteSize = ByteSize(16 << 20), old "native_transport_max_frame_size_in_mb" Mib;
+    /// Longest message of a client that comes in several segments of v5; `max_mutation_size` when not set, or
+    /// the least of the requests in flight if that is less.
+    native_transport_max_message_size: Option<ByteSize> = None;
     /// Connections of all clients; -1 is no limit.
     native_transport_max_concurrent_connections: i64 = -1;
     /// Connections of each address; -1 is no limit.

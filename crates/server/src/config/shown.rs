@@ -95,6 +95,7 @@ impl Config {
         }
         settings.file_cache_size = Some(ByteSize(engine.page_cache_bytes));
         settings.prepared_statements_cache_size.get_or_insert(ByteSize(memory.prepared));
+        settings.native_transport_max_message_size = Some(ByteSize(self.message_bytes_max()));
         settings.native_transport_max_request_data_in_flight.get_or_insert(ByteSize(memory.requests));
         settings
             .native_transport_max_request_data_in_flight_per_ip

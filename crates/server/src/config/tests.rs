@@ -101,6 +101,11 @@ fn values_that_cannot_be_are_errors_that_name_them() {
         ("read_request_timeout: soon", &["read_request_timeout", "soon"]),
         ("auto_snapshot: perhaps", &["auto_snapshot", "perhaps"]),
         ("rpc_address: not a host", &["rpc_address", "not a host"]),
+        ("rpc_interface: none9", &["Configured rpc_interface \"none9\" could not be found"]),
+        (
+            "listen_interface: lo\nlisten_address: 127.0.0.1",
+            &["listen_address OR listen_interface, not both"],
+        ),
         ("concurrent_reads: [1]", &["concurrent_reads"]),
         ("concurrent_reads: 0", &["concurrent_reads"]),
         ("concurrent_reads: 4000000000", &["concurrent_reads", "4096"]),
@@ -125,6 +130,18 @@ fn values_that_cannot_be_are_errors_that_name_them() {
         ),
         ("read_request_timeout: 0ms", &["read_request_timeout"]),
         ("native_transport_max_frame_size: 4GiB", &["native_transport_max_frame_size", "4GiB"]),
+        (
+            "native_transport_max_message_size: 2MiB\nnative_transport_max_request_data_in_flight: 1MiB",
+            &["native_transport_max_message_size", "native_transport_max_request_data_in_flight", "1MiB"],
+        ),
+        (
+            "native_transport_max_message_size: 2MiB\nnative_transport_max_request_data_in_flight_per_ip: 1MiB",
+            &[
+                "native_transport_max_message_size",
+                "native_transport_max_request_data_in_flight_per_ip",
+                "1MiB",
+            ],
+        ),
         ("broadcast_rpc_address: 0.0.0.0", &["broadcast_rpc_address", "0.0.0.0"]),
         (
             "read_request_timeout: 1s\nread_request_timeout_in_ms: 2000",
@@ -191,6 +208,23 @@ fn lists_and_consistency_levels_are_read_as_cassandra_reads_them() {
     ] {
         assert!(load(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn an_interface_stands_for_an_address() {
+    let config = load("listen_interface: lo\nrpc_interface: lo\nrpc_interface_prefer_ipv6: false").unwrap();
+    assert!(config.listen_address.is_loopback() && config.cql_address.ip().is_loopback());
+    assert!(config.warnings.iter().all(|warning| !warning.contains("address")), "{:?}", config.warnings);
+}
+
+#[test]
+fn a_message_is_as_long_as_a_mutation_when_nobody_says() {
+    let of = |yaml| load(yaml).unwrap().message_bytes_max();
+    assert_eq!(of(""), 16 << 20);
+    assert_eq!(of("max_mutation_size: 1MiB"), 1 << 20);
+    assert_eq!(of("commitlog_segment_size: 64MiB"), 32 << 20);
+    assert_eq!(of("native_transport_max_request_data_in_flight_per_ip: 2MiB"), 2 << 20);
+    assert_eq!(of("native_transport_max_message_size: 5MiB"), 5 << 20);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use protocol::response::{Authenticate, Response, Supported};
 use protocol::{Decoder, Extras, Opcode, ProtocolVersion};
 
 use super::connection::{ClientInfo, Connection, Reply};
-use super::{Arrival, Entrance};
+use super::{Arrival, Entrance, NetOptions};
 
 /// The version of CQL that is spoken, as Cassandra 5.0 counts.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
@@ -60,7 +60,7 @@ pub(super) fn supported() -> Response {
 /// judged before, the obligation to do so comes back.
 pub(super) fn startup(
     connection: &Arc<Connection>,
-    (decoder, frame_bytes_max): (&mut Decoder, usize),
+    (decoder, options): (&mut Decoder, &NetOptions),
     entrance: Entrance,
     version: ProtocolVersion,
     startup: Startup,
@@ -79,7 +79,7 @@ pub(super) fn startup(
     match entrance {
         Entrance::Open => {
             reply.send(&Response::Ready, &Extras::default());
-            decoder.set_envelope_bytes_max(frame_bytes_max);
+            options.let_in(decoder);
         }
         Entrance::Asked(class) => {
             let asked = Authenticate { authenticator: class.to_owned() };

@@ -51,10 +51,10 @@ pub use threads::Threads;
 
 use crate::tls::Tls;
 use bytes::Bytes;
-use protocol::Extras;
 use protocol::request::Message;
 use protocol::response::error::ErrorResponse;
 use protocol::response::{AuthSuccess, Response};
+use protocol::{Decoder, Extras};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,8 +77,10 @@ pub const ANONYMOUS: &str = "anonymous";
 /// Limits and timeouts of connections. The comments name the keys of cassandra.yaml.
 #[derive(Clone, Debug)]
 pub struct NetOptions {
-    /// `native_transport_max_frame_size`: bytes of an envelope.
+    /// `native_transport_max_frame_size`: bytes of an envelope of v3 or v4.
     pub frame_bytes_max: usize,
+    /// `native_transport_max_message_size`: bytes of a message that spans several segments of v5.
+    pub message_bytes_max: usize,
     /// `native_transport_max_concurrent_connections`; 0: no limit.
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`; 0: no limit.
@@ -119,6 +121,7 @@ impl Default for NetOptions {
     fn default() -> Self {
         Self {
             frame_bytes_max: protocol::decoder::DEFAULT_ENVELOPE_BYTES_MAX,
+            message_bytes_max: protocol::decoder::DEFAULT_ENVELOPE_BYTES_MAX,
             connections_max: 0,
             connections_per_ip_max: 0,
             requests_per_connection_max: 2_048,
@@ -135,6 +138,13 @@ impl Default for NetOptions {
             tls_handshake_timeout_s: 10,
             stalled_write_timeout_s: 300,
         }
+    }
+}
+
+impl NetOptions {
+    /// What a client that was let in may send is as long as the settings say.
+    fn let_in(&self, decoder: &mut Decoder) {
+        decoder.set_bytes_max(self.frame_bytes_max, self.message_bytes_max);
     }
 }
 

@@ -332,7 +332,7 @@ impl Intake<'_> {
     fn advance(&mut self) -> bool {
         if self.connection.is_admitted() {
             // It may have logged in meanwhile.
-            self.decoder.set_envelope_bytes_max(self.shared.options.frame_bytes_max);
+            self.shared.options.let_in(self.decoder);
         }
         while self.phase == Phase::Open {
             let connection = self.connection;
@@ -437,7 +437,7 @@ impl Intake<'_> {
         match message.request {
             Request::Options(_) => reply.send(&handshake::supported(), &Extras::default()),
             Request::Startup(startup) => {
-                let decoder = (&mut *self.decoder, self.shared.options.frame_bytes_max);
+                let decoder = (&mut *self.decoder, &self.shared.options);
                 let entrance = self.shared.service.entrance(connection);
                 let arrival = handshake::startup(connection, decoder, entrance, version, startup, reply);
                 if let Some(arrival) = arrival {

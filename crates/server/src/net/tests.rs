@@ -276,6 +276,19 @@ fn an_envelope_over_the_limit_is_refused_and_skipped() {
 }
 
 #[test]
+fn a_message_of_several_segments_has_a_limit_of_its_own() {
+    run(async {
+        let options =
+            NetOptions { frame_bytes_max: 1_000, message_bytes_max: 300_000, ..NetOptions::default() };
+        let node = Node::start(options).await;
+        let mut client = Client::start(node.address(), ProtocolVersion::V5, None).await;
+        assert!(matches!(client.call(query(&"y".repeat(200_000))).await, Response::Result(_)));
+        assert_eq!(*error_kind(&client.call(query(&"z".repeat(300_001))).await), ErrorKind::Invalid);
+        assert_eq!(client.call(query("small")).await, echoed("small"));
+    });
+}
+
+#[test]
 fn a_client_that_asked_for_it_gets_overloaded_errors() {
     run(async {
         let options = NetOptions { in_flight_bytes_max: 200, ..NetOptions::default() };
