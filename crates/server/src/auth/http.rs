@@ -184,7 +184,7 @@ async fn by_header(
             if !state.auth.is_fresh(&principal, now_nanos) {
                 state.auth.refresh(store, &principal).await.map_err(|error| {
                     tracing::error!(%error, "permissions cannot be read");
-                    refused(&format!("Unable to perform authorization of permissions: {error}"))
+                    refused(&error.to_string())
                 })?;
             }
             if !principal.grants().can_login {

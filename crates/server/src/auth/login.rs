@@ -157,7 +157,7 @@ async fn judge_certificate(
 async fn enter(auth: &Auth, store: &Store, role: &str) -> Result<Arc<Principal>, Refusal> {
     let principal = auth.principal(role);
     if !auth.is_fresh(&principal, store.now_nanos()) {
-        auth.refresh(store, &principal).await?;
+        auth.refresh(store, &principal).await.map_err(StoreError::from)?;
     }
     if !principal.grants().can_login {
         return Err(refused(format!("{role} is not permitted to log in")).into());

@@ -58,7 +58,7 @@ use grants::Grants;
 use hashing::Hashing;
 use places::CidrGroups;
 use resource::Resource;
-use store::{Store, StoreError};
+use store::{Store, StoreError, UnknownGrants};
 use tokens::Tokens;
 
 /// A role that has logged in.
@@ -278,20 +278,23 @@ impl Auth {
     }
 
     /// Looks up what a principal may do.
-    pub(crate) async fn refresh(&self, store: &Store, principal: &Principal) -> Result<(), StoreError> {
+    pub(crate) async fn refresh(&self, store: &Store, principal: &Principal) -> Result<(), UnknownGrants> {
         // Before anything is read: a change meanwhile makes it old.
         let generation = self.generation.load(Ordering::Acquire);
         let made_nanos = store.now_nanos();
-        let roles = store.granted_roles(&principal.name, true).await?;
+        let roles = store.granted_roles(&principal.name, true).await.map_err(UnknownGrants::OfRole)?;
         let mut grants = Grants::default();
         grants.generation = generation;
         grants.made_nanos = made_nanos;
         grants.is_super = roles.values().any(|role| role.is_super);
         grants.can_login = roles.get(&*principal.name).is_some_and(|role| role.can_login);
         let standing = (grants.can_login, grants.is_super);
-        grants.places = self.places_of(store, &principal.name, standing).await?;
+        grants.places =
+            self.places_of(store, &principal.name, standing).await.map_err(UnknownGrants::OfRole)?;
         for role in roles.keys() {
-            for (resource, permissions) in store.permissions_of(role).await? {
+            for (resource, permissions) in
+                store.permissions_of(role).await.map_err(UnknownGrants::OfPermissions)?
+            {
                 grants.add(resource, permissions);
             }
         }

@@ -152,7 +152,7 @@ impl Performer<'_> {
         let _turn = auth.turn.lock().await;
         // Whoever had the turn before may have taken something away.
         if !auth.is_fresh(self.principal, self.store.now_nanos()) {
-            auth.refresh(&self.store, self.principal).await.map_err(failed)?;
+            auth.refresh(&self.store, self.principal).await.map_err(|error| failed(error.into()))?;
         }
         roles::check(statement, &self.schema, self.keyspace).map_err(of_cql)?;
         let mutations = match statement {

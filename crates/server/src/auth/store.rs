@@ -43,6 +43,24 @@ pub(crate) enum StoreError {
     NoTable(&'static str),
 }
 
+/// Why what a role may do is not known, in Cassandra's words. Whether it is a superuser is asked first.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnknownGrants {
+    /// Its own row or one of a role that it was granted.
+    #[error("Unable to perform authorization of super-user permission: {0}")]
+    OfRole(#[source] StoreError),
+    /// What these were granted.
+    #[error("Unable to perform authorization of permissions: {0}")]
+    OfPermissions(#[source] StoreError),
+}
+
+impl From<UnknownGrants> for StoreError {
+    fn from(error: UnknownGrants) -> Self {
+        let (UnknownGrants::OfRole(cause) | UnknownGrants::OfPermissions(cause)) = error;
+        cause
+    }
+}
+
 pub(super) type Result<T> = std::result::Result<T, StoreError>;
 
 /// A role as its row says.

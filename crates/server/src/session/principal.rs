@@ -116,8 +116,7 @@ pub(super) async fn with_fresh_grants(mut exchange: Exchange, request: Request, 
         && let Err(error) = sessions.node.auth.refresh(&sessions.store(), &principal).await
     {
         tracing::warn!(%error, "permissions cannot be read");
-        let refusal = unauthorized(format!("Unable to perform authorization of permissions: {error}"));
-        return end(&mut exchange, RequestKind::Query, Err(refusal));
+        return end(&mut exchange, RequestKind::Query, Err(unauthorized(error.to_string())));
     }
     if let Some(handling) = proceed(exchange, request, is_long) {
         handling.await;
