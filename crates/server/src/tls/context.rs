@@ -116,6 +116,9 @@ impl Acceptor {
         let mut config = builder
             .with_single_cert(chain, key)
             .map_err(|error| TlsError::new("keystore", format!("its key cannot be used: {error}")))?;
+        // As in Java, which suite is used is the node's choice.
+        config.ignore_client_order = true;
+        config.send_tls13_tickets = 1;
         config.ticketer = provider::Ticketer::new()
             .map_err(|error| TlsError::new("enabled", format!("no keys for tickets can be made: {error}")))?;
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS_KEPT);
@@ -255,12 +258,17 @@ pub(super) fn protocols(
     Ok(versions)
 }
 
-/// The cipher suites that the options name.
+/// The cipher suites that the options name, the best first; all when they name none.
 pub(super) fn cipher_suites(
     options: &EncryptionOptions,
     warn: &mut impl FnMut(&str, String),
 ) -> Result<Vec<SupportedCipherSuite>, TlsError> {
-    let Some(asked) = &options.cipher_suites else { return Ok(provider::DEFAULT_CIPHER_SUITES.to_vec()) };
+    let Some(asked) = &options.cipher_suites else {
+        let mut usual = provider::DEFAULT_CIPHER_SUITES.to_vec();
+        // Those with SHA-256 first: ring has SHA-384 without the processor's instructions for it.
+        usual.sort_by_key(|suite| !java_name(*suite).contains("AES_128"));
+        return Ok(usual);
+    };
     let known = |name: &String| {
         provider::ALL_CIPHER_SUITES.iter().copied().find(|suite| java_name(*suite).eq_ignore_ascii_case(name))
     };

@@ -140,8 +140,8 @@ fn versions_are_agreed_upon_and_told_in_the_words_of_java() {
     let loaded = load(|_| ()).unwrap();
     let acceptor = loaded.tls.acceptor();
     for (version, protocol, suite) in [
-        (&rustls::version::TLS13, "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
-        (&rustls::version::TLS12, "TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+        (&rustls::version::TLS13, "TLSv1.3", "TLS_AES_128_GCM_SHA256"),
+        (&rustls::version::TLS12, "TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
     ] {
         let server = shake(&acceptor, &client(None, &[version])).unwrap();
         let session = acceptor.admit(&server, IpAddr::from(HERE), 0).unwrap();
@@ -151,6 +151,9 @@ fn versions_are_agreed_upon_and_told_in_the_words_of_java() {
         );
         assert_eq!(session.peer, None);
     }
+    let named = ["TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"];
+    let named = load(|options| options.cipher_suites = Some(named.map(str::to_owned).to_vec())).unwrap();
+    assert_eq!(admit(&named, None).unwrap().cipher_suite, "TLS_CHACHA20_POLY1305_SHA256");
     let config = client(None, rustls::ALL_VERSIONS);
     shake(&acceptor, &config).unwrap();
     let again = shake(&acceptor, &config).unwrap();
