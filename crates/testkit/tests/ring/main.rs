@@ -20,7 +20,7 @@ use levels::Layout;
 use life::{Left, Plan, live, rows_max};
 
 /// Seeds of an ordinary run.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 1_000;
 /// A run ends after so many seeds that fail.
 const FAILURES_MAX: usize = 10;
 
