@@ -16,7 +16,7 @@ use crate::error::CoordinatorError;
 use crate::placement::Placement;
 use crate::read::{Page, ReadRequest};
 use crate::replica::{Answer, LoggedBatch, Replica, ReplicaError};
-use crate::topology::Node;
+use crate::topology::{Keepers, Node};
 use crate::write::{Failed, failed_write};
 use bytes::Bytes;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
@@ -81,8 +81,9 @@ impl Coordinator {
     /// Writes mutations that belong together.
     ///
     /// # Errors
-    /// As [`Coordinator::write`]; a failure to write the log, or not in time, has the write type `BatchLog`,
-    /// and nothing was applied yet. After any failure the batch may be completed later.
+    /// As [`Coordinator::write`], and [`CoordinatorError::NoBatchKeeper`]; a failure to write the log, or not
+    /// in time, has the write type `BatchLog`, and nothing was applied yet. After any failure the batch may
+    /// be completed later.
     pub async fn write_logged_batch(
         &self,
         mutations: Vec<Mutation>,
@@ -93,10 +94,16 @@ impl Coordinator {
             return self.write(mutations, consistency, WriteType::Simple, deadline).await;
         }
         crate::write::validate_for_write(consistency)?;
+        let keepers = match self.topology.batch_keepers(&self.env.random) {
+            Keepers::ThisNode => Vec::new(),
+            Keepers::Others(keepers) if keepers.is_empty() && consistency != Consistency::Any => {
+                return Err(CoordinatorError::NoBatchKeeper);
+            }
+            Keepers::Others(keepers) => keepers,
+        };
         for mutation in &mutations {
             self.placement_of(mutation)?.for_write(consistency)?;
         }
-        let keepers = self.topology.batch_keepers(&self.env.random);
         if !keepers.is_empty() {
             return self.write_kept_batch(mutations, keepers, consistency, deadline).await;
         }

@@ -20,6 +20,10 @@ pub enum CoordinatorError {
         /// says so, and what drivers do next hangs on it (`ReplicaPlans.assureSufficientLiveReplicas`).
         alive: u32,
     },
+    /// No other node of the data center is alive to keep the log of a batch, though there are some
+    /// (`ReplicaPlans.forBatchlogWrite`).
+    #[error("Cannot achieve consistency level TWO for batchlog in local DC, required:2, available:0")]
+    NoBatchKeeper,
     /// A read failed on replicas that were alive.
     #[error("Operation failed - received {received} responses and {failures} failures: {cause}")]
     ReadFailure {

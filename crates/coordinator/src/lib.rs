@@ -46,7 +46,7 @@ pub use placement::{Candidates, Placement, WritePlan};
 pub use read::{Interruption, Page, Pages, PullError, ReadRepairs, ReadRequest, ReadWork, Scope, Worked};
 pub use replica::{Answer, DataRequest, Hint, LoggedBatch, Replica, ReplicaError};
 pub use strategy::{Required, Strategy};
-pub use topology::{Node, NodeState, Part, Parts, SingleNode, Topology};
+pub use topology::{Keepers, Node, NodeState, Part, Parts, SingleNode, Topology};
 pub use write::{Hints, NoHints};
 
 use env::Env;

@@ -83,6 +83,15 @@ struct Ring {
 }
 
 impl Topology for Ring {
+    fn batch_keepers(&self, _: &Random) -> Keepers {
+        match self.nodes.split_first() {
+            Some((_, others)) if !others.is_empty() => {
+                Keepers::Others(others.iter().filter(|node| node.is_alive()).take(2).cloned().collect())
+            }
+            _ => Keepers::ThisNode,
+        }
+    }
+
     fn datacenters(&self) -> Vec<(Arc<str>, u32)> {
         Vec::new()
     }

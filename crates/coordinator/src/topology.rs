@@ -99,10 +99,19 @@ pub trait Topology: Send + Sync {
     /// The data centers of nodes that hold something, and how many of these each has.
     fn datacenters(&self) -> Vec<(Arc<str>, u32)>;
 
-    /// Who else keeps the log of a batch, drawn anew for each; nobody where this node keeps it itself.
-    fn batch_keepers(&self, _random: &Random) -> Vec<Arc<Node>> {
-        Vec::new()
+    /// Who keeps the log of a batch, drawn anew for each.
+    fn batch_keepers(&self, _random: &Random) -> Keepers {
+        Keepers::ThisNode
     }
+}
+
+/// Who keeps the log of a batch.
+#[derive(Clone, Debug)]
+pub enum Keepers {
+    /// The coordinator itself, which is alone in its data center.
+    ThisNode,
+    /// Others of its data center that are alive: two, one if there are no more, or none.
+    Others(Vec<Arc<Node>>),
 }
 
 pub(crate) fn unknown_keyspace(name: &str) -> CoordinatorError {

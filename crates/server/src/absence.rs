@@ -16,6 +16,9 @@ pub(crate) fn of_absence(error: &CoordinatorError) -> Option<ErrorResponse> {
         CoordinatorError::Unavailable { consistency, required, alive, .. } => {
             ErrorKind::Unavailable { consistency, required: required as i32, alive: alive as i32 }
         }
+        CoordinatorError::NoBatchKeeper => {
+            ErrorKind::Unavailable { consistency: Consistency::Two, required: 2, alive: 0 }
+        }
         CoordinatorError::ReadTimeout { consistency, received, block_for } => ErrorKind::ReadTimeout {
             progress: progress(consistency, received, block_for),
             data_present: false,

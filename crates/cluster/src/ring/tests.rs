@@ -4,7 +4,7 @@ use super::members::Owners;
 use super::*;
 use crate::endpoint::Endpoint;
 use crate::testing::Nobody;
-use coordinator::{Node, Parts, Strategy, Topology};
+use coordinator::{Keepers, Node, Parts, Strategy, Topology};
 use model::command::PartitionSelection;
 use model::key::{KeyBound, KeyRange, Token};
 use model::schema::{KeyspaceSchema, Replication, Schema};
@@ -327,8 +327,10 @@ fn keepers(places: &[&str], dead: &[u128]) -> std::collections::BTreeSet<Vec<u12
     topology.set_members(Members::new(members));
     let random = env::random::Random::from_seed(7);
     let draw = || {
-        let mut ids: Vec<u128> =
-            topology.batch_keepers(&random).iter().map(|node| node.id.as_u128()).collect();
+        let mut ids: Vec<u128> = match topology.batch_keepers(&random) {
+            Keepers::ThisNode => vec![1],
+            Keepers::Others(nodes) => nodes.iter().map(|node| node.id.as_u128()).collect(),
+        };
         ids.sort_unstable();
         ids
     };
@@ -340,7 +342,8 @@ fn batches_are_kept_by_two_others_of_two_other_racks_drawn_anew() {
     fn all(sets: &[&[u128]]) -> std::collections::BTreeSet<Vec<u128>> {
         sets.iter().map(|set| set.to_vec()).collect()
     }
-    assert_eq!(keepers(&["a:r1", "b:r2"], &[]), all(&[&[]]), "alone in its data center");
+    assert_eq!(keepers(&["a:r1", "b:r2"], &[]), all(&[&[1]]), "alone in its data center");
+    assert_eq!(keepers(&["a:r1", "a:r1", "b:r2"], &[2]), all(&[&[]]), "nobody is alive");
     assert_eq!(keepers(&["a:r1", "a:r1", "b:r2"], &[]), all(&[&[2]]));
     assert_eq!(keepers(&["a:r1", "a:r1", "a:r2"], &[]), all(&[&[2, 3]]), "there are no others");
     let one_rack = ["a:r1", "a:r1", "a:r1", "a:r1"];

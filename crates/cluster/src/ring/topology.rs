@@ -7,7 +7,7 @@ use super::members::{Members, Owners};
 use super::pending::Futures;
 use super::replicas::natural_replicas;
 use arc_swap::{ArcSwap, ArcSwapOption};
-use coordinator::{Node, Part, Parts, Placement, Strategy, Topology};
+use coordinator::{Keepers, Node, Part, Parts, Placement, Strategy, Topology};
 use env::random::Random;
 use foldhash::HashMap;
 use model::DecoratedKey;
@@ -181,13 +181,16 @@ impl Topology for RingTopology {
 
     /// Two live nodes of this data center, of two racks other than this node's where that is possible
     /// (`ReplicaPlans.filterBatchlogEndpoints` of Cassandra 4.0).
-    fn batch_keepers(&self, random: &Random) -> Vec<Arc<Node>> {
+    fn batch_keepers(&self, random: &Random) -> Keepers {
         let members = self.members.load();
         let holding = members.iter().filter(|member| member.holds()).map(|member| &member.node);
         let mut others: Vec<&Arc<Node>> = holding
             .filter(|node| node.id != self.this.id && node.datacenter == self.this.datacenter)
-            .filter(|node| node.is_alive())
             .collect();
+        if others.is_empty() {
+            return Keepers::ThisNode;
+        }
+        others.retain(|node| node.is_alive());
         shuffle(&mut others, random);
         if others.len() > 2 {
             let is_elsewhere = |node: &&Arc<Node>| node.rack != self.this.rack;
@@ -205,7 +208,7 @@ impl Topology for RingTopology {
             }
             others.truncate(2);
         }
-        others.into_iter().map(Arc::clone).collect()
+        Keepers::Others(others.into_iter().map(Arc::clone).collect())
     }
 }
 

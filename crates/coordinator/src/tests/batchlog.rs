@@ -217,3 +217,15 @@ fn a_batch_whose_log_failed_applies_nothing() {
     assert!(matches!(error, CoordinatorError::WriteFailure { write_type: WriteType::BatchLog, .. }));
     assert!(case.replicas[0].rows.lock().unwrap().is_empty());
 }
+
+#[test]
+fn a_batch_whose_log_nobody_else_can_keep_is_refused() {
+    let case = case(3, 3);
+    let batch = || vec![case.put(1, 1, 1), case.put(2, 2, 1)];
+    case.nodes[1..].iter().for_each(|node| node.set_alive(false));
+    let error = run(case.coordinator.write_logged_batch(batch(), Consistency::One, None)).unwrap_err();
+    assert!(matches!(error, CoordinatorError::NoBatchKeeper), "{error:?}");
+    assert!(case.replicas[0].rows.lock().unwrap().is_empty());
+    run(case.coordinator.write_logged_batch(batch(), Consistency::Any, None)).unwrap();
+    assert_eq!(case.replicas[0].rows.lock().unwrap().len(), 2);
+}
