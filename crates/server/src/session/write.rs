@@ -57,6 +57,7 @@ pub(super) async fn batch(
     }
     let (batch, rows) = (Arc::new(batch), Arc::new(rows));
     let mutations = substantial(merged(exchange, &batch, &rows, options).await?);
+    warn_of_short_log(exchange, &batch);
     check_size(exchange, &batch, &mutations)?;
     count_partitions(exchange, batch.kind, &mutations);
     exchange.note(|| format!("Writing a batch of {} mutations", mutations.len()));
@@ -267,11 +268,27 @@ fn tables_of(batch: &BoundBatch) -> Vec<&Arc<TableSchema>> {
     tables
 }
 
-fn names_of(batch: &BoundBatch) -> String {
+fn names_of(tables: &[&Arc<TableSchema>]) -> String {
     let mut names: Vec<String> =
-        tables_of(batch).iter().map(|table| format!("{}.{}", table.keyspace, table.name)).collect();
+        tables.iter().map(|table| format!("{}.{}", table.keyspace, table.name)).collect();
     names.sort();
     names.join(", ")
+}
+
+/// Warns of logged batches whose tables would have their entries in the log forgotten at once.
+fn warn_of_short_log(exchange: &mut Exchange, batch: &BoundBatch) {
+    let is_short = |table: &TableSchema| table.options.gc_grace_seconds == 0;
+    if batch.kind != BatchKind::Logged || !batch.writes.iter().any(|write| is_short(&write.table)) {
+        return;
+    }
+    let tables: Vec<_> = tables_of(batch).into_iter().filter(|table| is_short(table)).collect();
+    exchange.warn(format!(
+        "Executing a LOGGED BATCH on table{} [{}], configured with a gc_grace_seconds of 0. The gc_grace_seconds is \
+         used to TTL batchlog entries, so setting gc_grace_seconds too low on tables involved in an atomic batch \
+         might cause batchlog entries to expire before being replayed.",
+        if tables.len() == 1 { "" } else { "s" },
+        names_of(&tables)
+    ));
 }
 
 /// Warns of large batches and of unlogged ones over many partitions, and refuses the largest.
@@ -292,7 +309,7 @@ fn check_size(
     let over = |threshold: u64| {
         format!(
             "Batch for [{}] is of size {size}, exceeding specified threshold of {threshold} by {}.",
-            names_of(batch),
+            names_of(&tables_of(batch)),
             size - threshold
         )
     };
@@ -309,12 +326,12 @@ fn check_size(
     if batch.kind == BatchKind::Unlogged
         && partitions > settings.unlogged_batch_across_partitions_warn_threshold as usize
     {
-        let tables = tables_of(batch).len();
+        let tables = tables_of(batch);
         exchange.warn(format!(
             "Unlogged batch covering {partitions} partitions detected against table{} [{}]. You should use a logged \
              batch for atomicity, or asynchronous writes for performance.",
-            if tables == 1 { "" } else { "s" },
-            names_of(batch)
+            if tables.len() == 1 { "" } else { "s" },
+            names_of(&tables)
         ));
     }
     Ok(())
