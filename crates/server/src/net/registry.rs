@@ -1,14 +1,18 @@
 //! The connections that are open: for events, for `system_views.clients`, and for timeouts.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use protocol::response::Event;
 
 use super::{Connection, NetOptions, pace};
 use crate::metrics::Counter;
+
+/// Seconds between two warnings of handshakes that failed.
+const TLS_WARNING_INTERVAL_S: i64 = 60;
 
 /// What came and went over all connections since the start.
 #[derive(Debug, Default)]
@@ -36,6 +40,8 @@ pub struct Traffic {
 pub struct Registry {
     /// Totals of all connections, closed ones included.
     pub traffic: Traffic,
+    /// When the log was told of a TLS handshake that failed, in seconds since 1970.
+    tls_warned_s: AtomicI64,
     last_id: AtomicU64,
     open: Mutex<BTreeMap<u64, Arc<Connection>>>,
 }
@@ -44,6 +50,22 @@ impl Registry {
     /// No connections.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Counts a TLS handshake that failed. The log tells the reason of one a minute.
+    pub(crate) fn note_tls_failure(&self, peer: SocketAddr, reason: &str, now_s: i64) {
+        self.traffic.tls_failures.add(1);
+        let warned_s = self.tls_warned_s.load(Ordering::Relaxed);
+        if now_s - warned_s < TLS_WARNING_INTERVAL_S
+            || self
+                .tls_warned_s
+                .compare_exchange(warned_s, now_s, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            return tracing::debug!(%peer, reason, "a TLS handshake failed");
+        }
+        let failures = self.traffic.tls_failures.get();
+        tracing::warn!(%peer, reason, failures, "a TLS handshake failed; others of this minute are not told of");
     }
 
     /// The open connections, oldest first.

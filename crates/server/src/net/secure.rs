@@ -203,8 +203,7 @@ impl Session {
     /// Counts a failure, and makes an error of it.
     fn failed(&self, reason: &str) -> io::Error {
         if self.connection.tls().is_none() {
-            self.registry.traffic.tls_failures.add(1);
-            tracing::debug!(peer = %self.connection.peer, reason, "a TLS handshake failed");
+            self.registry.note_tls_failure(self.connection.peer, reason, self.settings.now_s());
         }
         io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {reason}"))
     }

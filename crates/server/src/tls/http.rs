@@ -141,8 +141,7 @@ impl HttpDoor {
                 Ok(Stream::Secure(Box::new(secured)))
             }
             Err(error) => {
-                traffic.tls_failures.add(1);
-                tracing::debug!(%peer, %error, "a TLS handshake failed");
+                registry.note_tls_failure(peer, &error.to_string(), tls.now_s());
                 Err(error)
             }
         }
