@@ -7,6 +7,7 @@
 //! 4. Flags override all of it.
 //! 5. What nobody set is derived from the machine; everything is checked; the result never changes.
 
+mod addresses;
 mod audit;
 mod auth;
 mod encryption;
@@ -45,7 +46,7 @@ use model::schema::Release;
 use ring::RingDraft;
 use serde_norway::Value;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// Cassandra's keys that mean nothing here, one in each line.
@@ -53,8 +54,6 @@ const INAPPLICABLE: &str = include_str!("inapplicable.txt");
 /// Settings that are kept and shown while nothing acts on them: their defaults are what happens.
 const WITHOUT_EFFECT: &[&str] =
     &["native_transport_allow_older_protocols", "request_timeout", "snapshot_before_compaction"];
-/// Where the kernel tells the host's name.
-const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 /// Where data goes when nobody says.
 const DATA_DIR_DEFAULT: &str = "ilion-data";
 /// Keys for which null is a value.
@@ -161,8 +160,9 @@ impl Config {
 }
 
 impl Config {
-    /// Bytes of the longest message that several segments of v5 may make up: `native_transport_max_message_size`,
-    /// else what fits into a mutation and into the requests in flight (CASSANDRA-20052).
+    /// Bytes of the longest message that several segments of v5 may make up:
+    /// `native_transport_max_message_size`, else what fits into a mutation and into the requests in flight
+    /// (CASSANDRA-20052).
     pub fn message_bytes_max(&self) -> u64 {
         let (all, of_address) = self.memory.requests_in_flight(&self.settings);
         let usual = self.engine.mutation_bytes_max().min(all).min(of_address);
@@ -420,49 +420,6 @@ impl Draft {
         })
     }
 
-    /// Takes the addresses of the interfaces that stand in place of `rpc_address` and `listen_address`.
-    fn ask_interfaces(&mut self) -> Result<(), String> {
-        let settings = &mut self.settings;
-        let (v6, rpc_v6) = (settings.listen_interface_prefer_ipv6, settings.rpc_interface_prefer_ipv6);
-        let pairs = [
-            ("listen", &settings.listen_interface, v6, &mut settings.listen_address),
-            ("rpc", &settings.rpc_interface, rpc_v6, &mut settings.rpc_address),
-        ];
-        for (of, interface, prefers_ipv6, address) in pairs {
-            let Some(interface) = interface else { continue };
-            if address.is_some() {
-                return Err(format!("Set {of}_address OR {of}_interface, not both"));
-            }
-            *address = Some(values::interface_address(&format!("{of}_interface"), interface, prefers_ipv6)?);
-        }
-        Ok(())
-    }
-
-    /// `rpc_address` and `listen_address`. One that a file leaves out is that of this host's name, as in
-    /// Cassandra; without a file nobody asked to be reached from elsewhere.
-    fn addresses(&mut self, env: &Env, has_file: bool) -> (IpAddr, IpAddr) {
-        let (rpc, listen) = (self.settings.rpc_address, self.settings.listen_address);
-        if !has_file {
-            let bind = rpc.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-            return (bind, listen.unwrap_or_else(|| concrete(bind)));
-        }
-        let mut own = None;
-        for key in [("rpc_address", rpc), ("listen_address", listen)].iter().filter(|k| k.1.is_none()) {
-            let Ok(host) = env.fs.read_to_string(Path::new(HOST_NAME_FILE)) else { continue };
-            let host = host.trim();
-            let (address, note) = match values::resolve(host) {
-                Ok(address) => (address, "its address".to_owned()),
-                Err(error) => {
-                    (IpAddr::V4(Ipv4Addr::LOCALHOST), format!("which cannot be resolved ({error}), so"))
-                }
-            };
-            self.warnings.push(format!("{} is not set: the host is {host}, {note} {address} is used", key.0));
-            own = Some(address);
-        }
-        let own = own.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        (rpc.unwrap_or(own), listen.unwrap_or(own))
-    }
-
     fn fill_directories(&mut self) {
         let settings = &mut self.settings;
         if settings.data_file_directories.is_empty() {
@@ -486,17 +443,6 @@ impl Draft {
             *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
         }
     }
-}
-
-/// An address that can be told to others: that of the interface with the default route for a wildcard.
-fn concrete(address: IpAddr) -> IpAddr {
-    if !address.is_unspecified() {
-        return address;
-    }
-    // Connecting a datagram socket sends nothing; it only makes the kernel choose an address.
-    let chosen = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
-        .and_then(|socket| socket.connect(("192.0.2.1", 9)).and_then(|()| socket.local_addr()));
-    chosen.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |local| local.ip())
 }
 
 /// Whether a value says nothing: null, or maps of nothing.

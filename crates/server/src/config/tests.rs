@@ -1,5 +1,6 @@
 //! Configurations from files, environments and flags.
 
+use super::addresses::HOST_NAME_FILE;
 use super::*;
 use std::path::Path;
 

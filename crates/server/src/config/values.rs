@@ -274,28 +274,6 @@ pub(super) fn resolve(host: &str) -> io::Result<IpAddr> {
     chosen.copied().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
 }
 
-/// The address of a network interface: the first of the family that is preferred, else the first.
-///
-/// # Errors
-/// In Cassandra's words, of what stands behind `key`.
-pub(super) fn interface_address(key: &str, interface: &str, prefers_ipv6: bool) -> Result<IpAddr, String> {
-    let all = nix::ifaddrs::getifaddrs().map_err(|error| format!("{key}: {error}"))?;
-    let of_name: Vec<_> = all.filter(|entry| entry.interface_name == interface).collect();
-    if of_name.is_empty() {
-        return Err(format!("Configured {key} {interface:?} could not be found"));
-    }
-    let found: Vec<IpAddr> = of_name
-        .iter()
-        .filter_map(|entry| entry.address.as_ref())
-        .filter_map(|address| {
-            let ipv4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
-            ipv4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
-        })
-        .collect();
-    let chosen = found.iter().find(|address| address.is_ipv6() == prefers_ipv6).or(found.first());
-    chosen.copied().ok_or_else(|| format!("Configured {key} {interface:?} was found, but had no addresses"))
-}
-
 impl Setting for bool {
     fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
         match scalar(value)?.to_ascii_lowercase().as_str() {
