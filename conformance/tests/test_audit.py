@@ -323,8 +323,9 @@ def test_full_query_log_on_off_and_dumped(needs_ilion, tmp_path):
 
 
 def test_full_query_log_replayed_and_compared(needs_ilion, tmp_path):
-    log, results, queries = tmp_path / "fql", tmp_path / "results", tmp_path / "queries.fql"
+    log, results, queries = tmp_path / "fql", tmp_path / "results", tmp_path / "queries"
     results.mkdir()
+    queries.mkdir()
     with Ilion(tmp_path / "one") as one, Ilion(tmp_path / "two") as two:
         wires = [Wire(node.address, node.port) for node in (one, two)]
         one.nodetool("enablefullquerylog", "--path", log)

@@ -11,7 +11,7 @@ use env::Env;
 
 use super::replay::{RESULTS_FILE, statement_of};
 use super::results::Line;
-use super::{Failure, print, records};
+use super::{Failure, print, records, stored_at};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -93,7 +93,7 @@ pub(super) fn run(env: &Env, args: &CompareArgs, out: &mut dyn Write) -> Result<
     let mut targets: Vec<Lines> =
         args.paths.iter().map(|path| Lines::open(env, path)).collect::<Result<_, _>>()?;
     let mut different = 0;
-    for record in records(env, &args.queries)? {
+    for record in records(env, &stored_at(env, &args.queries))? {
         let query = statement_of(&record?);
         let heads = targets.iter_mut().map(Lines::advance).collect::<Result<Vec<_>, _>>()?;
         let mut mismatch = difference(&heads);

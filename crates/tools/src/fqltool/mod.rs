@@ -119,6 +119,14 @@ fn files(env: &Env, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
+/// Where replayed queries are stored: in a file, or in one of a directory that is there.
+fn stored_at(env: &Env, path: &Path) -> PathBuf {
+    match env.fs.read_dir(path) {
+        Ok(_) => path.join("queries").with_extension(EXTENSION),
+        Err(_) => path.to_owned(),
+    }
+}
+
 /// The records of a file.
 fn records(
     env: &Env,

@@ -28,7 +28,7 @@ use rustls::ClientConfig;
 use super::connection::Connection;
 use super::results::{Line, hex};
 use super::target::Target;
-use super::{Failure, files, print, records};
+use super::{Failure, files, print, records, stored_at};
 use crate::client::access;
 
 /// Rows of a page of a read that had none.
@@ -59,8 +59,8 @@ pub(super) struct ReplayArgs {
     /// Only replay queries against this keyspace and queries without keyspace set
     #[arg(long)]
     keyspace: Option<String>,
-    /// Path to store the queries executed, in the order of the results
-    #[arg(long, value_name = "FILE", requires = "results")]
+    /// Path to store the queries executed, in the order of the results: a file, or a directory that is there
+    #[arg(long, value_name = "PATH", requires = "results")]
     store_queries: Option<PathBuf>,
     /// Replays DDL statements as well, they are excluded from replaying by default
     #[arg(long)]
@@ -92,7 +92,7 @@ pub(super) fn run(env: &Env, args: &ReplayArgs, out: &mut dyn Write) -> Result<(
     let mut nodes = args.target.iter().map(node).collect::<Result<Vec<Node>, Failure>>()?;
     let mut stored = match &args.store_queries {
         Some(path) => {
-            let mut file = env.fs.create(path)?;
+            let mut file = env.fs.create(&stored_at(env, path))?;
             file.write_all(HEAD)?;
             Some(file)
         }
@@ -257,7 +257,8 @@ impl Node {
                 let words = format!("The results path ({}) should be an existing directory", base.display());
                 return Err(Failure::Other(words));
             }
-            let directory = base.join(target.to_string());
+            // As it was named, without the login.
+            let directory = base.join(text.rsplit_once('@').map_or(text, |(_, place)| place));
             env.fs.create_dir_all(&directory)?;
             Ok(env.fs.create(&directory.join(RESULTS_FILE))?)
         };
