@@ -71,8 +71,12 @@ fn interface_address(key: &str, interface: &str, prefers_ipv6: bool) -> Result<I
             ipv4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
         })
         .collect();
-    let chosen = found.iter().find(|address| address.is_ipv6() == prefers_ipv6).or(found.first());
-    chosen.copied().ok_or_else(|| format!("Configured {key} {interface:?} was found, but had no addresses"))
+    preferred(&found, prefers_ipv6)
+        .ok_or_else(|| format!("Configured {key} {interface:?} was found, but had no addresses"))
+}
+
+fn preferred(found: &[IpAddr], prefers_ipv6: bool) -> Option<IpAddr> {
+    found.iter().find(|address| address.is_ipv6() == prefers_ipv6).or(found.first()).copied()
 }
 
 /// An address that can be told to others: that of the interface with the default route for a wildcard.
@@ -84,4 +88,19 @@ fn concrete(address: IpAddr) -> IpAddr {
     let chosen = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .and_then(|socket| socket.connect(("192.0.2.1", 9)).and_then(|()| socket.local_addr()));
     chosen.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |local| local.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_has_an_address_of_the_preferred_family_if_it_has_one() {
+        let [v4, v6, other] = ["10.0.0.1", "fe80::1", "10.0.0.2"].map(|text| text.parse::<IpAddr>().unwrap());
+        assert_eq!(preferred(&[v6, v4, other], false), Some(v4));
+        assert_eq!(preferred(&[v4, v6], true), Some(v6));
+        assert_eq!(preferred(&[v6], false), Some(v6));
+        assert_eq!(preferred(&[v4, other], true), Some(v4));
+        assert_eq!(preferred(&[], true), None);
+    }
 }

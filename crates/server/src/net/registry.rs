@@ -52,7 +52,7 @@ impl Registry {
         Self::default()
     }
 
-    /// Counts a TLS handshake that failed. The log tells the reason of one a minute.
+    /// Counts a TLS handshake that failed. At most once a minute the log says why.
     pub(crate) fn note_tls_failure(&self, peer: SocketAddr, reason: &str, now_s: i64) {
         self.traffic.tls_failures.add(1);
         let warned_s = self.tls_warned_s.load(Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Registry {
             return tracing::debug!(%peer, reason, "a TLS handshake failed");
         }
         let failures = self.traffic.tls_failures.get();
-        tracing::warn!(%peer, reason, failures, "a TLS handshake failed; others of this minute are not told of");
+        tracing::warn!(%peer, reason, failures, "a TLS handshake failed; the next warning comes after a minute");
     }
 
     /// The open connections, oldest first.
