@@ -254,6 +254,8 @@ impl Opening {
             }
         }
         self.files.iter().try_for_each(|files| files.tidy_up(env.fs.as_ref()))?;
+        let tables = engine.tables();
+        engine.catalog.files.make_homes(tables.iter().flat_map(|table| table.homes()));
         engine.writing.finish_replay(&mut self.segments, &mut self.replay)?;
         for segment in self.segments.files() {
             let dirty = self.replay.dirty.remove(&segment.id).unwrap_or_default();

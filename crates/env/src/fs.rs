@@ -89,6 +89,9 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Removes a file's name; its bytes stay until the last opened handle and the last link are gone.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
 
+    /// Removes a directory that holds nothing; `DirectoryNotEmpty` if it does.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
     /// Removes a directory and all it holds.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
 
@@ -164,7 +167,8 @@ pub trait FileSystem: Send + Sync + Debug {
             self.create_dir_all_durable(above)?;
         }
         self.create_dir_all(path)?;
-        self.sync_dir(above)
+        // Who comes next takes a directory that exists for a durable one.
+        self.sync_dir(above).inspect_err(|_| drop(self.remove_dir(path)))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::schema::verify;
 use crate::schema::version::VersionDigest;
 use crate::system::{self, SYSTEM_SCHEMA};
 use crate::table::TableStore;
+use crate::table::homes::homes_among;
 use bytes::Bytes;
 use model::{KeyspaceSchema, Schema, TableSchema};
 use std::collections::BTreeSet;
@@ -196,14 +197,16 @@ impl Intake {
         Ok(())
     }
 
-    /// Opens the files of a table that is new to the schema and adds it to the tables.
+    /// Opens the files of a table that is new to the schema, makes its directories and adds it to the tables.
     fn open_table(
         &self,
         table: &Arc<TableSchema>,
         durable_writes: bool,
         start: LogPosition,
     ) -> Result<Arc<TableStore>, EngineError> {
-        let files = self.catalog.files.survey(&self.catalog.table_dirs(table))?;
+        let dirs = self.catalog.table_dirs(table);
+        self.catalog.files.make_homes(homes_among(&dirs, table));
+        let files = self.catalog.files.survey(&dirs)?;
         let wanted: Vec<_> = files.sstables.iter().map(|d| (d, table)).collect();
         let sstables = self.catalog.files.open_many(&wanted)?;
         files.tidy_up(self.catalog.env.fs.as_ref())?;

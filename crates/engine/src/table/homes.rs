@@ -4,12 +4,16 @@
 //! until the next start, as long as the table has another one. A full disk does not count: that heals. What
 //! such a directory holds is still read, so that no answer misses rows; compactions, which write beside their
 //! inputs, leave it alone.
+//!
+//! A table's directories are made with the table, as Cassandra's are: people copy SSTables into them.
 
 use super::files::FileContext;
 use crate::disk_failure::DiskFailure;
 use crate::error::EngineError;
+use crate::system;
 use env::sync::Mutex;
-use std::collections::BTreeSet;
+use model::TableSchema;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +63,37 @@ pub(crate) fn data_directory(dir: &Path) -> &Path {
     dir.parent().and_then(Path::parent).unwrap_or(dir)
 }
 
+/// Those of a table's directories that new SSTables go to.
+pub(crate) fn homes_among<'a>(dirs: &'a [PathBuf], table: &TableSchema) -> &'a [PathBuf] {
+    let count = if system::has_one_home(table) { 1 } else { dirs.len() };
+    dirs.get(..count).unwrap_or(dirs)
+}
+
 impl FileContext {
+    /// Makes those of the directories `dirs` of tables that are missing, durably. One that cannot be made is
+    /// told of and left to the flush that needs it.
+    pub(crate) fn make_homes<'a>(&self, dirs: impl IntoIterator<Item = &'a PathBuf>) {
+        let fs = self.env.fs.as_ref();
+        let mut missing: BTreeMap<&Path, Vec<&Path>> = BTreeMap::new();
+        for dir in dirs {
+            let is_missing = !self.homes.is_given_up(dir) && fs.exists(dir).is_ok_and(|exists| !exists);
+            if let Some(keyspace) = dir.parent().filter(|_| is_missing) {
+                missing.entry(keyspace).or_default().push(dir);
+            }
+        }
+        for (keyspace, dirs) in missing {
+            let made = fs
+                .create_dir_all_durable(keyspace)
+                .and_then(|()| dirs.iter().try_for_each(|dir| fs.create_dir_all(dir)))
+                .and_then(|()| fs.sync_dir(keyspace));
+            if let Err(error) = made {
+                tracing::warn!(directory = %keyspace.display(), %error, "directories of tables cannot be made");
+                // A flush takes a directory that exists for a durable one.
+                dirs.iter().for_each(|dir| drop(fs.remove_dir(dir)));
+            }
+        }
+    }
+
     /// The directory among `dirs`, a table's, for a new SSTable; made if it is missing.
     pub(crate) fn home(&self, dirs: &[PathBuf]) -> Result<PathBuf, EngineError> {
         loop {
@@ -69,7 +103,7 @@ impl FileContext {
             let mut best: Option<(u64, &PathBuf)> = None;
             let mut failed = None;
             for dir in &left {
-                // The table's directory may not be there yet; that of its keyspaces is.
+                // The table's directory may be missing; that of its keyspaces is there.
                 let free = match left.len() {
                     1 => Ok(0),
                     _ => self.env.fs.space(data_directory(dir)).map(|space| space.free_bytes),

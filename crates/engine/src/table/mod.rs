@@ -22,7 +22,6 @@ use crate::cache::{CachedRows, RowCache};
 use crate::commitlog::{IntervalSet, LogPosition};
 use crate::error::EngineError;
 use crate::memtable::Memtable;
-use crate::system;
 use arc_swap::ArcSwap;
 use env::sync::Mutex;
 use model::{DecoratedKey, TableSchema};
@@ -310,8 +309,7 @@ impl TableStore {
 
     /// Those of them that new SSTables go to.
     pub(crate) fn homes(&self) -> &[PathBuf] {
-        let count = if system::has_one_home(&self.schema()) { 1 } else { self.dirs.len() };
-        self.dirs.get(..count).unwrap_or(&self.dirs)
+        homes::homes_among(&self.dirs, &self.schema())
     }
 
     /// What the table holds now.

@@ -4,6 +4,7 @@ use super::*;
 use crate::EngineError;
 use crate::commitlog::format;
 use env::fs::EntryKind;
+use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::{Crash, MemoryFileSystem};
 use std::path::PathBuf;
 
@@ -321,4 +322,59 @@ fn a_table_with_a_damaged_sstable_refuses_reads_where_the_policy_lets_the_node_s
         Engine::open(tolerant, env_on(Arc::new(fs), 2)).is_err(),
         "the node's own tables are needed whole"
     );
+}
+
+#[test]
+fn a_table_has_its_directories_from_the_first_moment() {
+    let fs = MemoryFileSystem::new();
+    let data_dirs = ["/node/one", "/node/two"].map(PathBuf::from).to_vec();
+    let options = crate::EngineOptions { data_dirs, ..options() };
+    let open =
+        |fs: &MemoryFileSystem| Engine::open(options.clone(), env_on(Arc::new(fs.clone()), 1)).unwrap();
+    let engine = open(&fs);
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    let dirs = engine.catalog.table_dirs(&table);
+    let there = |fs: &MemoryFileSystem, dirs: &[PathBuf]| -> Vec<bool> {
+        dirs.iter().map(|dir| fs.exists(dir).unwrap()).collect()
+    };
+    assert_eq!(there(&fs, &dirs), [true, true]);
+    let of_the_node = engine.catalog.table_dirs(&engine.system_table("local"));
+    assert_eq!(there(&fs, &of_the_node), [true, false], "its own tables have one home");
+    let killed = fs.crash(Crash::LoseUnsynced);
+    engine.close();
+    assert_eq!(there(&killed, &dirs), [true, true], "their names are durable");
+
+    dirs.iter().for_each(|dir| killed.remove_dir(dir).unwrap());
+    let engine = open(&killed);
+    assert_eq!(there(&killed, &dirs), [true, true], "a start makes what is missing");
+    let mut schema = engine.schema().as_ref().clone();
+    schema.keyspaces.remove("ks");
+    engine.install_schema(schema).unwrap();
+    assert_eq!(there(&killed, &dirs), [false, false], "they go with the table");
+    engine.close();
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_left_to_the_flush() {
+    for op in [Op::CreateDir, Op::SyncDir] {
+        let fs = MemoryFileSystem::new();
+        let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+        let engine = Engine::open(options(), env_on(Arc::new(faulty.clone()), 1)).unwrap();
+        faulty.add(Fault::on(op).path("data/ks"));
+        let table = simple_table("t");
+        create(&engine, &[&table]);
+        assert!(!fs.exists(&engine.catalog.table_dirs(&table)[0]).unwrap(), "{op:?}");
+        write(&engine, &insert(&table, 1, 1, "kept", 1)).unwrap();
+        assert!(engine.flush("ks", None).is_err());
+
+        faulty.heal();
+        engine.flush("ks", None).unwrap();
+        let killed = fs.crash(Crash::LoseUnsynced);
+        engine.close();
+        let engine = Engine::open(options(), env_on(Arc::new(killed), 1)).unwrap();
+        assert_eq!(contents(&engine, &table).len(), 1, "{op:?}");
+        assert_eq!(engine.table(table.id).unwrap().view().sstables.len(), 1, "{op:?}");
+        engine.close();
+    }
 }

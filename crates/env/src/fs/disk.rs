@@ -107,6 +107,10 @@ impl FileSystem for DiskFileSystem {
         fs::remove_file(path).map_err(|e| with_path("remove", path, e))
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path).map_err(|e| with_path("remove directory", path, e))
+    }
+
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         pool::keep_open(path);
         fs::remove_dir_all(path).map_err(|e| with_path("remove directory", path, e))

@@ -260,6 +260,10 @@ impl FileSystem for FaultyFileSystem {
         self.call(Op::Remove, path, || self.freeing(path, || self.inner.remove_file(path)))
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.call(Op::Remove, path, || self.inner.remove_dir(path))
+    }
+
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         self.call(Op::Remove, path, || self.freeing(path, || self.inner.remove_dir_all(path)))
     }

@@ -423,6 +423,19 @@ impl FileSystem for MemoryFileSystem {
         })
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.with_parent("remove directory", path, |tree, dir, name| {
+            match tree.entry(dir, name)? {
+                Entry::File(_) => return Err(io::ErrorKind::NotADirectory.into()),
+                Entry::Dir(id) if !tree.dirs[*id].entries.is_empty() => {
+                    return Err(io::ErrorKind::DirectoryNotEmpty.into());
+                }
+                Entry::Dir(_) => tree.dirs[dir].change(vec![(name.to_owned(), None)]),
+            }
+            Ok(())
+        })
+    }
+
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
         self.with_parent("remove directory", path, |tree, dir, name| {
             if let Entry::File(_) = tree.entry(dir, name)? {

@@ -347,6 +347,19 @@ fn remove_dir_all_takes_what_is_inside() {
 }
 
 #[test]
+fn remove_dir_leaves_one_that_holds_something() {
+    on_each(|fs, dir| {
+        fs.create_dir_all(&dir.join("d/e")).unwrap();
+        assert_eq!(fs.remove_dir(&dir.join("d")).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+        fs.remove_dir(&dir.join("d/e")).unwrap();
+        fs.remove_dir(&dir.join("d")).unwrap();
+        assert_eq!(fs.remove_dir(&dir.join("d")).unwrap_err().kind(), ErrorKind::NotFound);
+        fs.write(&dir.join("f"), b"").unwrap();
+        assert_eq!(fs.remove_dir(&dir.join("f")).unwrap_err().kind(), ErrorKind::NotADirectory);
+    });
+}
+
+#[test]
 fn errors_name_the_operation_and_the_path() {
     on_each(|fs, dir| {
         let path = dir.join("missing/file");

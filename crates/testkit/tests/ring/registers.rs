@@ -153,7 +153,7 @@ impl History {
                 && match (&operation.did, found) {
                     (Did::Wrote { change: Change::Put(_, value, life), timestamp, .. }, Some(row)) => {
                         let lives = life.is_none_or(|life| page.now_s < life.end_s);
-                        // Values are not asked for where partitions are.
+                        // Values are not asked for where partitions are, and may have expired elsewhere.
                         lives && *timestamp == row.timestamp && (*value == row.value || row.value == 0)
                     }
                     (Did::Wrote { change: Change::Put(_, _, life), timestamp, .. }, None) => {

@@ -16,7 +16,7 @@ pub enum Op {
     Create,
     /// `rename`; its path is the old name.
     Rename,
-    /// `remove_file` and `remove_dir_all`.
+    /// `remove_file`, `remove_dir` and `remove_dir_all`.
     Remove,
     /// `hard_link`; its path is the new name.
     Link,
