@@ -119,7 +119,7 @@ impl Select {
             expiration_max_s: u32::MAX,
             // The rows are not shaped by the statement: whoever opened the table sees all of it.
             unmasks: true,
-            product_guard: None,
+            guard: None,
             uuids: Arc::new(Uuids(env.clone())),
         };
         let bound = prepared.bind(&BoundValues::NONE, &context).map_err(|e| refused(&e))?;

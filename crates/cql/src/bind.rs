@@ -1,7 +1,7 @@
 //! What comes in with the execution of a statement: values for its markers, the clock, uuids.
 
-pub use crate::analysis::product::ProductGuard;
 use crate::error::{CqlError, Result, bail};
+use crate::guardrails::Guard;
 use bytes::Bytes;
 use model::types::{CqlType, collection};
 use std::borrow::Cow;
@@ -120,8 +120,8 @@ pub struct BindContext {
     pub expiration_max_s: u32,
     /// Whether masked columns are shown as they are.
     pub unmasks: bool,
-    /// The guardrail for products of INs; `None` when it is off.
-    pub product_guard: Option<Arc<ProductGuard>>,
+    /// The guardrails; `None` for those whom none holds.
+    pub guard: Option<Arc<Guard>>,
     /// Uuids.
     pub uuids: Arc<dyn UuidSource>,
 }

@@ -17,7 +17,8 @@
 //! 4. [`result`] shapes the rows of a read into those of a result set.
 //!
 //! Statements about the schema take a shorter way: [`ddl`] makes the next schema of the present one,
-//! [`describe`] makes rows of it. [`explain`] makes rows of the plan of a SELECT.
+//! [`describe`] makes rows of it. [`explain`] makes rows of the plan of a SELECT. All of them ask the
+//! [`guardrails`] of the request, where it has any.
 //!
 //! There is no I/O here, no clock and no replica, and nothing below this crate ever sees CQL.
 
@@ -34,6 +35,7 @@ pub mod describe;
 pub mod error;
 pub mod explain;
 mod functions;
+pub mod guardrails;
 pub mod lexer;
 pub mod parser;
 pub mod plan;

@@ -30,6 +30,7 @@ mod describe;
 mod error;
 mod execute;
 mod explain;
+mod guard;
 mod logged;
 mod long;
 mod options;
@@ -53,6 +54,7 @@ use bytes::Bytes;
 use coordinator::trace::{TraceSession, during};
 use coordinator::{Coordinator, READER_THREAD, ReadObserver, ReaderWait};
 use cql::bind::UuidSource;
+use cql::guardrails::Guardrails;
 use env::Env;
 use partition::{CostSnapshot, Deadline, NanoClock, ReadContext, Recorder};
 use protocol::request::{Execute, Message, Request};
@@ -91,6 +93,10 @@ pub struct Sessions {
     coordinator: Arc<Coordinator>,
     statements: Statements,
     uuids: Arc<dyn UuidSource>,
+    /// Whether ordinary roles are held by other guardrails than those that hold them by default.
+    guards: bool,
+    /// Whether their reads and writes are.
+    guards_requests: bool,
     /// Held from the look at the schema until its change is in force.
     schema_turn: tokio::sync::Mutex<()>,
 }
@@ -442,6 +448,8 @@ impl Sessions {
             statements: Statements::new(bytes, Arc::clone(&state.metrics)),
             uuids: Arc::new(EnvUuids(state.env.clone())),
             schema_turn: tokio::sync::Mutex::new(()),
+            guards: *state.config.guardrails != Guardrails::default(),
+            guards_requests: state.config.guardrails.hold_requests(),
             node: Arc::clone(state),
         });
         sessions.recall_statements();

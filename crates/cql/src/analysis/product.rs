@@ -7,67 +7,22 @@
 use super::context::BindInput;
 use crate::error::{Result, bail};
 use crate::plan::BoundWrite;
-use parking_lot::Mutex;
 
 /// What several INs may multiply to, in one statement, and what the statements of a batch may add up to.
 pub(crate) const COMBINATIONS_MAX: usize = 1 << 16;
 /// Values that a single IN may have, which multiplies nothing.
 const VALUES_MAX: usize = 1 << 20;
 
-/// The guardrail for products of INs, for the statements of one request. A threshold of 0 is off.
-#[derive(Debug, Default)]
-pub struct ProductGuard {
-    warn_threshold: u64,
-    fail_threshold: u64,
-    warnings: Mutex<Vec<String>>,
-}
-
-impl ProductGuard {
-    /// The guardrail with thresholds as in cassandra.yaml, where -1 is off; `None` when both are off.
-    pub fn new(warn_threshold: i64, fail_threshold: i64) -> Option<ProductGuard> {
-        let threshold = |set: i64| u64::try_from(set).unwrap_or(0);
-        let (warn_threshold, fail_threshold) = (threshold(warn_threshold), threshold(fail_threshold));
-        let is_on = warn_threshold > 0 || fail_threshold > 0;
-        is_on.then(|| ProductGuard { warn_threshold, fail_threshold, warnings: Mutex::default() })
-    }
-
-    /// The warnings so far.
-    pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock())
-    }
-
-    fn refuse_above(&self, what: &str, count: usize) -> Result<()> {
-        let threshold = self.fail_threshold;
-        if threshold > 0 && count as u64 > threshold {
-            bail!(
-                "Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of \
-                 the IN restrictions on {what} produces {count} values, this exceeds fail threshold of {threshold}."
-            );
-        }
-        Ok(())
-    }
-
-    fn warn_above(&self, what: &str, count: usize) {
-        let threshold = self.warn_threshold;
-        if threshold > 0 && count as u64 > threshold {
-            self.warnings.lock().push(format!(
-                "Guardrail in_select_cartesian_product violated: The cartesian product of the IN restrictions on \
-                 {what} produces {count} values, this exceeds warning threshold of {threshold}."
-            ));
-        }
-    }
-}
-
 /// Checks what INs multiply to. `what` is "partition key" or "clustering key"; `given` has the number of
 /// values of each restriction, in the order of the columns.
 pub(crate) fn check(what: &str, given: impl Iterator<Item = usize>, input: &BindInput<'_>) -> Result<()> {
-    let guard = input.ctx.product_guard.as_deref();
+    let guard = input.ctx.guard.as_deref();
     let (mut count, mut longest) = (1usize, 0);
     for values in given {
         count = count.saturating_mul(values);
         longest = longest.max(values);
         if let Some(guard) = guard {
-            guard.refuse_above(what, count)?;
+            guard.refuse_product(what, count)?;
         }
     }
     let max = if count > longest { COMBINATIONS_MAX } else { VALUES_MAX };
@@ -75,7 +30,7 @@ pub(crate) fn check(what: &str, given: impl Iterator<Item = usize>, input: &Bind
         bail!("IN restrictions on {what} produce {count} values, a statement may have {max}");
     }
     if let Some(guard) = guard {
-        guard.warn_above(what, count);
+        guard.warn_of_product(what, count);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! ALTER TABLE and DROP TABLE.
 
-use super::create_table::{check_counter_ttl, has_nested_multi_cell, refuse_static, validate};
+use super::create_table::{check_counter_ttl, guard_expiry, has_nested_multi_cell, refuse_static, validate};
 use super::guard::{self, Permission, Resource};
 use super::options::property::Properties;
 use super::{
@@ -9,9 +9,11 @@ use super::{
 };
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition, Identifier, Property, QualifiedName};
 use crate::error::{Result, bail};
+use crate::guardrails::{Guard, guard_types};
 use model::schema::{Release, TableBuilder};
 use model::types::CqlType;
 use model::{ColumnKind, KeyspaceSchema, TableSchema};
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
@@ -24,9 +26,18 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
     if let AlterTableAction::Mask { mask, .. } = &alter.action {
         masks::check_enabled(mask.as_ref(), ctx)?;
     }
+    let properties = guard_statement(alter, ctx)?;
     let Some((keyspace, table)) = find(keyspace_name, name, alter.if_exists, ctx)? else {
         return Ok(None);
     };
+    if let Some(guard) = ctx.guard
+        && matches!(
+            alter.action,
+            AlterTableAction::Add { .. } | AlterTableAction::Drop { .. } | AlterTableAction::Rename { .. }
+        )
+    {
+        guard.alter_columns()?;
+    }
     let builder = match &alter.action {
         AlterTableAction::AlterType { .. } => bail!("Altering column types is no longer supported"),
         AlterTableAction::Mask { column, if_exists, mask } => {
@@ -56,7 +67,7 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
         }
         AlterTableAction::Rename { renames, .. } => rename(keyspace, table, renames)?,
         AlterTableAction::DropCompactStorage => {
-            if !ctx.compact.may_drop {
+            if !ctx.drops_compact_storage {
                 bail!("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.");
             }
             if table.compact.is_none() {
@@ -66,14 +77,44 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
             builder.compact = None;
             builder
         }
-        AlterTableAction::With(properties) => set_options(table, properties, ctx.schema.release)?,
+        AlterTableAction::With(_) => set_options(table, &properties, ctx.schema.release)?,
     };
     let altered = builder.build();
+    if let Some(guard) = ctx.guard {
+        match &alter.action {
+            AlterTableAction::Add { .. } => guard.columns(name, columns_of(&altered))?,
+            AlterTableAction::With(_) => guard.compression(&altered)?,
+            _ => {}
+        }
+    }
     release::check_table(&altered, ctx.schema.release)?;
     size::check_table(&altered, Some(table))?;
     validate(&altered, table.is_counter)?;
     let keyspace = &masks::shown_by_views(keyspace, &altered);
     Ok(ctx.with_table(keyspace, altered, ChangeKind::Updated))
+}
+
+/// What guardrails say of the statement alone; its properties without those that are ignored.
+fn guard_statement<'a>(alter: &'a AlterTable, ctx: &DdlContext<'_>) -> Result<Cow<'a, [Property]>> {
+    match (&alter.action, ctx.guard) {
+        (AlterTableAction::With(properties), Some(guard)) => {
+            let properties = guard.properties(properties)?;
+            guard_expiry(Properties(&properties), ctx)?;
+            Ok(properties)
+        }
+        (AlterTableAction::With(properties), None) => Ok(properties.as_slice().into()),
+        (AlterTableAction::Add { columns, .. }, _) => {
+            let types = columns.iter().map(|column| (column.name.as_str(), &column.column_type));
+            guard_types("Column", types, ctx)?;
+            Ok(Cow::Borrowed(&[]))
+        }
+        _ => Ok(Cow::Borrowed(&[])),
+    }
+}
+
+fn columns_of(table: &TableSchema) -> usize {
+    let key = table.partition_key().len() + table.clustering_columns().len();
+    key + table.static_columns().len() + table.regular_columns().len()
 }
 
 pub(super) fn drop(
@@ -84,6 +125,7 @@ pub(super) fn drop(
     let keyspace_name = ctx.keyspace_of(table)?;
     let name = table.name.as_str();
     guard::check(keyspace_name, Permission::Drop, Resource::Table(name))?;
+    ctx.guard.map_or(Ok(()), Guard::drop_or_truncate)?;
     if ctx.schema.keyspace(keyspace_name).is_some_and(|k| k.views.contains_key(name)) {
         bail!("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.");
     }

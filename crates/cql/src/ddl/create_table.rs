@@ -3,10 +3,12 @@
 use super::guard::{self, Permission, Resource};
 use super::options::property::{Properties, config};
 use super::{ChangeKind, DdlContext, DdlOutcome, compact, full_name, masks, options, release, size, types};
-use crate::ast::{ColumnDefinition, CreateTable, Identifier, PrimaryKey};
+use crate::ast::{ColumnDefinition, CreateTable, Identifier, PrimaryKey, Property};
 use crate::error::{CqlError, Result, bail};
+use crate::guardrails::guard_types;
 use model::types::CqlType;
 use model::{KeyspaceSchema, TableSchema};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// The name stands in the name of the table's directory, before a dash and 32 digits; directories have 255
@@ -21,9 +23,8 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
         bail!("No PRIMARY KEY specifed for table '{}' (exactly one required)", create.table);
     };
     guard::check(keyspace_name, Permission::Create, Resource::AllTables)?;
-    if create.compact_storage && !ctx.compact.may_create {
-        bail!("Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed");
-    }
+    let properties = guard_statement(create, ctx)?;
+    let properties = Properties(&properties);
     let keyspace = ctx.existing_keyspace(keyspace_name)?;
     let name = create.table.name.as_str();
     if keyspace.store(name).is_some() {
@@ -36,15 +37,42 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
             message: format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace_name}\""),
         });
     }
-    let mut table = build(create, primary_key, keyspace, ctx)?;
+    let mut table = build(create, (primary_key, properties), keyspace, ctx)?;
     table.masks = masks::of_columns(&create.columns, &table, ctx)?;
     release::check_table(&table, ctx.schema.release)?;
     size::check_table(&table, None)?;
     validate(&table, create.columns.iter().any(|column| types::is_counter(&column.column_type)))?;
+    ctx.guard.map_or(Ok(()), |guard| guard.compression(&table))?;
     if let Some(other) = ctx.schema.table_by_id(table.id) {
         bail!("Table id {} is already used by {}", table.id, full_name(&other.keyspace, &other.name));
     }
     Ok(ctx.with_table(keyspace, table, ChangeKind::Created))
+}
+
+/// What guardrails say of the statement alone; its properties without those that are ignored.
+fn guard_statement<'c>(create: &'c CreateTable, ctx: &DdlContext<'_>) -> Result<Cow<'c, [Property]>> {
+    let Some(guard) = ctx.guard else { return Ok(create.properties.as_slice().into()) };
+    let name = create.table.name.as_str();
+    let properties = guard.properties(&create.properties)?;
+    guard.columns(name, create.columns.len())?;
+    guard.tables(name, ctx.schema)?;
+    if create.compact_storage {
+        guard.compact_tables()?;
+    }
+    guard_expiry(Properties(&properties), ctx)?;
+    let types = create.columns.iter().map(|column| (column.name.as_str(), &column.column_type));
+    guard_types("Column", types, ctx)?;
+    Ok(properties)
+}
+
+/// The same of compaction and TTL, which count as on a new table.
+pub(super) fn guard_expiry(properties: Properties<'_>, ctx: &DdlContext<'_>) -> Result<()> {
+    let Some(guard) = ctx.guard else { return Ok(()) };
+    match options::new_table(properties, ctx.schema.release) {
+        Ok(options) => guard.compaction(&options.compaction.class, options.default_time_to_live),
+        // Properties that are none are told later.
+        Err(_) => Ok(()),
+    }
 }
 
 /// What Cassandra's parser refuses.
@@ -65,12 +93,11 @@ fn check_statement(create: &CreateTable) -> Result<()> {
 
 fn build(
     create: &CreateTable,
-    primary_key: &PrimaryKey,
+    (primary_key, properties): (&PrimaryKey, Properties<'_>),
     keyspace: &KeyspaceSchema,
     ctx: &DdlContext<'_>,
 ) -> Result<TableSchema> {
     let name = create.table.name.as_str();
-    let properties = Properties(&create.properties);
     let options = options::new_table(properties, ctx.schema.release)?;
     let columns = resolve_columns(&create.columns, keyspace, ctx)?;
 

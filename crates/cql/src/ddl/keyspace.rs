@@ -5,23 +5,24 @@ use super::options::property::{Properties, config};
 use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, SchemaChange};
 use crate::ast::{AlterKeyspace, CreateKeyspace, Identifier};
 use crate::error::{CqlError, Result, bail};
+use crate::guardrails::Guard;
 use model::KeyspaceSchema;
-use model::schema::Replication;
+use model::schema::{Replication, is_system_keyspace};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";
-/// The factor where a statement gives none.
-const FACTOR_DEFAULT: &str = "1";
 
 pub(super) fn create(create: &CreateKeyspace, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
     let name = create.keyspace.as_str();
     guard::check_create_keyspace(name)?;
+    ctx.guard.map_or(Ok(()), |guard| guard.keyspaces(name, ctx.schema))?;
     let properties = check(Properties(&create.properties))?;
     let Some(map) = properties.map("replication")? else {
         bail!("Missing mandatory option 'replication'");
     };
+    guard_strategy(map, ctx)?;
     if ctx.schema.keyspace(name).is_some() {
         if create.if_not_exists {
             return Ok(None);
@@ -36,7 +37,9 @@ pub(super) fn create(create: &CreateKeyspace, ctx: &DdlContext<'_>) -> Result<Op
         config!("Missing replication strategy class");
     };
     let durable_writes = properties.boolean("durable_writes")?.unwrap_or(true);
-    let warnings = Factors::of(&replication, name, ctx)?.warnings(name, ctx);
+    let factors = Factors::of(&replication, name, ctx)?;
+    factors.guard(name, ctx)?;
+    let warnings = factors.warnings(name, ctx);
     let keyspace = KeyspaceSchema { durable_writes, ..KeyspaceSchema::new(name, replication) };
     let outcome = ctx.replaced(keyspace, ChangeKind::Created, ChangeTarget::Keyspace, None);
     Ok(outcome.map(|outcome| DdlOutcome { warnings, ..outcome }))
@@ -51,6 +54,9 @@ pub(super) fn alter(alter: &AlterKeyspace, ctx: &DdlContext<'_>) -> Result<Optio
     }
     let before = ctx.existing_keyspace(name)?;
     let mut after = KeyspaceSchema::clone(before);
+    if let Some(map) = properties.map("replication")? {
+        guard_strategy(map, ctx)?;
+    }
     if let Some(map) = properties.map("replication")?
         && let Some(replication) = replication(map, &before.replication.options, ctx)?
     {
@@ -60,6 +66,7 @@ pub(super) fn alter(alter: &AlterKeyspace, ctx: &DdlContext<'_>) -> Result<Optio
         after.durable_writes = durable_writes;
     }
     let factors = Factors::of(&after.replication, name, ctx)?;
+    factors.guard(name, ctx)?;
     let mut warnings = factors.warnings(name, ctx);
     // A replication that this node cannot read (one of another data center, say) counts as none.
     let total_before = Factors::of(&before.replication, name, ctx).map_or(0, |factors| factors.total());
@@ -80,6 +87,7 @@ pub(super) fn drop(
 ) -> Result<Option<DdlOutcome>> {
     let name = keyspace.as_str();
     guard::check(name, Permission::Drop, Resource::Keyspace)?;
+    ctx.guard.map_or(Ok(()), Guard::drop_keyspace)?;
     if if_exists && ctx.schema.keyspace(name).is_none() {
         return Ok(None);
     }
@@ -107,6 +115,13 @@ fn check(properties: Properties<'_>) -> Result<Properties<'_>> {
     Ok(properties)
 }
 
+fn guard_strategy(map: &[(String, String)], ctx: &DdlContext<'_>) -> Result<()> {
+    match (ctx.guard, map.iter().find(|(key, _)| key == "class")) {
+        (Some(guard), Some((_, class))) => guard.strategy(class),
+        _ => Ok(()),
+    }
+}
+
 /// Replication from its map, completed with what was `before`; `None` when the map is empty.
 fn replication(
     map: &[(String, String)],
@@ -115,13 +130,14 @@ fn replication(
 ) -> Result<Option<Replication>> {
     let mut options: BTreeMap<String, String> = map.iter().cloned().collect();
     let Some(class) = options.remove("class") else { return Ok(None) };
+    let factor_default = ctx.default_factor.to_string();
     let class = if class.contains('.') { class } else { format!("{PACKAGE}{class}") };
     match class.strip_prefix(PACKAGE) {
         Some("SimpleStrategy") => {
-            let factor = before.get(FACTOR).map_or(FACTOR_DEFAULT, String::as_str);
-            options.entry(FACTOR.to_owned()).or_insert_with(|| factor.to_owned());
+            let factor = before.get(FACTOR).unwrap_or(&factor_default);
+            options.entry(FACTOR.to_owned()).or_insert_with(|| factor.clone());
         }
-        Some("NetworkTopologyStrategy") => expand(&mut options, before, ctx.datacenters),
+        Some("NetworkTopologyStrategy") => expand(&mut options, before, &factor_default, ctx.datacenters),
         Some("LocalStrategy") => {
             bail!("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
         }
@@ -139,6 +155,7 @@ fn replication(
 fn expand(
     options: &mut BTreeMap<String, String>,
     before: &BTreeMap<String, String>,
+    factor_default: &str,
     datacenters: &[(Arc<str>, u32)],
 ) {
     let given = options.remove(FACTOR);
@@ -149,7 +166,7 @@ fn expand(
             }
         }
         let factor =
-            given.as_deref().unwrap_or_else(|| before.get(FACTOR).map_or(FACTOR_DEFAULT, String::as_str));
+            given.as_deref().unwrap_or_else(|| before.get(FACTOR).map_or(factor_default, String::as_str));
         if let Ok(factor) = factor.parse::<u32>() {
             for (datacenter, _) in datacenters {
                 options.entry(datacenter.to_string()).or_insert_with(|| factor.to_string());
@@ -189,6 +206,11 @@ impl<'a> Factors<'a> {
             );
         }
         Ok(Factors { by_datacenter })
+    }
+
+    fn guard(&self, keyspace: &str, ctx: &DdlContext<'_>) -> Result<()> {
+        let Some(guard) = ctx.guard.filter(|_| !is_system_keyspace(keyspace)) else { return Ok(()) };
+        self.by_datacenter.iter().try_for_each(|(_, factor)| guard.replication_factor(keyspace, *factor))
     }
 
     fn total(&self) -> u64 {

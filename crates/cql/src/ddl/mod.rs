@@ -3,7 +3,7 @@
 //! [`apply`] judges a statement in Cassandra's order, because that order decides which error is seen:
 //! 1. what the statement alone shows to be wrong (two primary keys, `frozen<int>`);
 //! 2. whether users may change that keyspace at all (`guard`);
-//! 3. features that are switched off (compact storage, masks);
+//! 3. features that are switched off (masks) and guardrails;
 //! 4. what it says about the present schema, its properties and types;
 //! 5. the changed table as a whole (`create_table::validate`).
 //!
@@ -25,11 +25,14 @@ pub(crate) mod types;
 mod unsupported;
 mod user_type;
 
+pub use options::TABLE_PROPERTIES;
+
 #[cfg(test)]
 mod tests;
 
 use crate::ast::{Identifier, QualifiedName, Statement};
 use crate::error::{Result, bail};
+use crate::guardrails::Guard;
 use model::{KeyspaceSchema, Schema, TableSchema};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -47,25 +50,14 @@ pub struct DdlContext<'a> {
     pub now_micros: i64,
     /// The data centers that there are, and how many nodes each has.
     pub datacenters: &'a [(Arc<str>, u32)],
-    /// What is allowed of tables with COMPACT STORAGE.
-    pub compact: CompactPolicy,
+    /// `drop_compact_storage_enabled`: whether tables WITH COMPACT STORAGE may become tables of CQL.
+    pub drops_compact_storage: bool,
     /// `dynamic_data_masking_enabled`: whether columns may be masked.
     pub masking_enabled: bool,
-}
-
-/// What cassandra.yaml allows of tables with COMPACT STORAGE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompactPolicy {
-    /// `compact_tables_enabled`: to create them.
-    pub may_create: bool,
-    /// `drop_compact_storage_enabled`: to make tables of CQL of them.
-    pub may_drop: bool,
-}
-
-impl Default for CompactPolicy {
-    fn default() -> Self {
-        CompactPolicy { may_create: true, may_drop: false }
-    }
+    /// `default_keyspace_rf`: the replication factor where a statement gives none.
+    pub default_factor: u32,
+    /// The guardrails; `None` for those whom none holds.
+    pub guard: Option<&'a Guard>,
 }
 
 /// What a schema statement brings about.

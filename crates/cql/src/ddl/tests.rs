@@ -149,8 +149,10 @@ impl Session {
             new_table_id: Uuid::from_u128(self.tables_made),
             now_micros: 1_800_000_000_000_000,
             datacenters: &[("datacenter1".into(), 1)],
-            compact: CompactPolicy::default(),
+            drops_compact_storage: false,
             masking_enabled: self.masking_enabled,
+            default_factor: 1,
+            guard: None,
         };
         let answer = match apply(&parsed, &ctx) {
             Ok(None) => vec!["ok".to_owned()],
@@ -307,8 +309,10 @@ fn a_name_without_a_keyspace_needs_one_in_use() {
         new_table_id: Uuid::from_u128(9),
         now_micros: 0,
         datacenters: &[("datacenter1".into(), 1)],
-        compact: CompactPolicy::default(),
+        drops_compact_storage: false,
         masking_enabled: false,
+        default_factor: 1,
+        guard: None,
     };
     for cql in [
         "CREATE TABLE t (k int PRIMARY KEY)",
@@ -343,8 +347,10 @@ fn an_index_is_dropped_by_nobody_and_one_of_the_system_is_not_for_users() {
         new_table_id: Uuid::from_u128(9),
         now_micros: 0,
         datacenters: &[("datacenter1".into(), 1)],
-        compact: CompactPolicy::default(),
+        drops_compact_storage: false,
         masking_enabled: false,
+        default_factor: 1,
+        guard: None,
     };
     let refused = |cql: &str| apply(&parse_statement(cql).unwrap().statement, &ctx).unwrap_err();
     let crate::CqlError::Unauthorized(message) = refused("DROP INDEX system.i") else {
@@ -386,16 +392,18 @@ mod large;
 mod system_schema;
 
 #[test]
-fn compact_storage_is_allowed_and_dropped_as_the_configuration_says() {
-    let apply = |schema: &Arc<Schema>, compact: CompactPolicy, cql: &str| {
+fn compact_storage_is_dropped_as_the_configuration_says() {
+    let apply = |schema: &Arc<Schema>, drops_compact_storage: bool, cql: &str| {
         let ctx = DdlContext {
             schema,
             keyspace: Some(KEYSPACE),
             new_table_id: Uuid::from_u128(9),
             now_micros: 0,
             datacenters: &[("datacenter1".into(), 1)],
-            compact,
+            drops_compact_storage,
             masking_enabled: false,
+            default_factor: 1,
+            guard: None,
         };
         apply(&parse_statement(cql).unwrap().statement, &ctx).map(|outcome| Arc::new(outcome.unwrap().schema))
     };
@@ -404,16 +412,13 @@ fn compact_storage_is_allowed_and_dropped_as_the_configuration_says() {
         "ALTER TABLE t DROP COMPACT STORAGE",
     );
     let schema = first_schema();
-    let refused = apply(&schema, CompactPolicy { may_create: false, may_drop: true }, create).unwrap_err();
-    assert!(refused.to_string().starts_with("Guardrail compact_tables violated"), "{refused}");
-    let schema = apply(&schema, CompactPolicy::default(), create).unwrap();
-    let refused = apply(&schema, CompactPolicy::default(), drop).unwrap_err();
+    let schema = apply(&schema, false, create).unwrap();
+    let refused = apply(&schema, false, drop).unwrap_err();
     assert!(refused.to_string().starts_with("DROP COMPACT STORAGE is disabled."), "{refused}");
-    let may_drop = CompactPolicy { may_create: false, may_drop: true };
-    let schema = apply(&schema, may_drop, drop).unwrap();
+    let schema = apply(&schema, true, drop).unwrap();
     let table = schema.table(KEYSPACE, "t").unwrap();
     let shown: Vec<String> = table.select_star().iter().map(|c| c.name.clone()).collect();
     assert_eq!(shown, ["k", "column1", "v", "value"]);
-    let refused = apply(&schema, may_drop, drop).unwrap_err();
+    let refused = apply(&schema, true, drop).unwrap_err();
     assert_eq!(refused.to_string(), "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE");
 }

@@ -7,6 +7,7 @@ use super::guard::{self, Permission, Resource};
 use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, release, size, types};
 use crate::ast::{AlterType, AlterTypeAction, CreateType, Identifier, QualifiedName, RawType};
 use crate::error::{Result, bail};
+use crate::guardrails::guard_types;
 use model::KeyspaceSchema;
 use model::schema::View;
 use model::types::{CqlType, UserType};
@@ -17,8 +18,10 @@ pub(super) fn create(create: &CreateType, ctx: &DdlContext<'_>) -> Result<Option
     types::check_frozen(create.fields.iter().map(|(_, ty)| ty))?;
     let keyspace_name = ctx.keyspace_of(&create.name)?;
     guard::check(keyspace_name, Permission::Create, Resource::AllTables)?;
-    let keyspace = ctx.existing_keyspace(keyspace_name)?;
     let name = create.name.name.as_str();
+    ctx.guard.map_or(Ok(()), |guard| guard.fields(name, create.fields.len()))?;
+    guard_types("Field", create.fields.iter().map(|(field, ty)| (field.as_str(), ty)), ctx)?;
+    let keyspace = ctx.existing_keyspace(keyspace_name)?;
     if keyspace.types.contains_key(name) {
         if create.if_not_exists {
             return Ok(None);
@@ -58,6 +61,9 @@ pub(super) fn alter(alter: &AlterType, ctx: &DdlContext<'_>) -> Result<Option<Dd
     }
     let keyspace_name = ctx.keyspace_of(&alter.name)?;
     guard::check(keyspace_name, Permission::Alter, Resource::AllTables)?;
+    if let AlterTypeAction::Add { field, field_type, .. } = &alter.action {
+        guard_types("Field", [(field.as_str(), field_type)].into_iter(), ctx)?;
+    }
     let name = alter.name.name.as_str();
     let Some((keyspace, before)) = find(keyspace_name, name, ctx) else {
         if alter.if_exists {
@@ -68,7 +74,7 @@ pub(super) fn alter(alter: &AlterType, ctx: &DdlContext<'_>) -> Result<Option<Dd
     let after = match &alter.action {
         AlterTypeAction::AlterField { .. } => bail!("Altering field types is no longer supported"),
         AlterTypeAction::Add { if_not_exists, field, field_type } => {
-            match add_field(keyspace, before, field, field_type, *if_not_exists)? {
+            match add_field(keyspace, before, (field, field_type), *if_not_exists, ctx)? {
                 Some(after) => after,
                 None => return Ok(None),
             }
@@ -93,9 +99,9 @@ fn find<'a>(keyspace: &str, name: &str, ctx: &DdlContext<'a>) -> Option<(&'a Key
 fn add_field(
     keyspace: &KeyspaceSchema,
     before: &UserType,
-    field: &Identifier,
-    field_type: &RawType,
+    (field, field_type): (&Identifier, &RawType),
     if_not_exists: bool,
+    ctx: &DdlContext<'_>,
 ) -> Result<Option<UserType>> {
     let type_name = full_name(&before.keyspace, &before.name);
     check_field(field_type)?;
@@ -127,6 +133,7 @@ fn add_field(
             in_keys.join(", ")
         );
     }
+    ctx.guard.map_or(Ok(()), |guard| guard.fields(&before.name, before.fields.len() + 1))?;
     let mut after = before.clone();
     after.fields.push((field.as_str().to_owned(), ty));
     Ok(Some(after))

@@ -73,6 +73,7 @@ impl BoundBatch {
         let nothing = RowsRead::new();
         let (mut gathered, mut index) = (Vec::new(), HashMap::new());
         for (i, write) in self.writes.iter().enumerate() {
+            write.tell_findings()?;
             for key in write.keys() {
                 let update = write.update(key, rows.get(i).unwrap_or(&nothing), write.timestamp)?;
                 gather(&mut gathered, &mut index, update);

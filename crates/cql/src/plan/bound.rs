@@ -4,11 +4,11 @@ use super::{BoundBatch, BoundWrite, CasPlan};
 use crate::ast;
 use crate::bind::ColumnSpec;
 use crate::result::{Circumstances, ResultShaper, Shape};
-use model::TableSchema;
 use model::clustering::Clustering;
 use model::command::ReadCommand;
 use model::key::DecoratedKey;
 use model::row::{ResultRow, Row};
+use model::{ColumnKind, TableSchema};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -78,6 +78,21 @@ impl BoundSelect {
     /// Whether anything is computed of the columns, rather than shown as it is.
     pub fn has_expressions(&self) -> bool {
         self.shape.outputs.iter().any(|output| matches!(output, crate::result::Output::Expr(_)))
+    }
+
+    /// Whether rows are filtered by several columns whose values replicas may hold apart: rows that match on
+    /// no replica may match once they are merged.
+    pub fn filters_mutable_columns(&self) -> bool {
+        let ReadCommand { table, row_filter, .. } = &*self.command;
+        let kind = |column| table.column_by_id(column).map(|column| column.kind);
+        let mut mutable = row_filter
+            .iter()
+            .map(|filter| filter.column)
+            .filter(|column| matches!(kind(*column), Some(ColumnKind::Regular | ColumnKind::Static)));
+        let Some(first) = mutable.next() else { return false };
+        let is_static = |column| kind(column) == Some(ColumnKind::Static);
+        mutable.any(|column| column != first || is_static(column))
+            || row_filter.len() > 1 && row_filter.iter().any(|filter| is_static(filter.column))
     }
 
     /// The columns of the result.

@@ -120,6 +120,7 @@ impl CasPlan {
         if !self.holds(rows) {
             return Ok(CasOutcome::NotApplied);
         }
+        self.writes.iter().try_for_each(BoundWrite::tell_findings)?;
         let updates = self.writes.iter().map(|write| write.update(&self.key, rows, timestamp_micros));
         let merged = super::batch::merge_updates(updates.collect::<Result<_>>()?);
         let nothing = || PartitionUpdate::new(Arc::clone(&self.table), self.key.clone());

@@ -39,6 +39,7 @@ use crate::analysis::BindInput;
 use crate::ast;
 use crate::bind::{BindContext, BoundValues, ColumnSpec};
 use crate::error::{Result, bail};
+use crate::guardrails::Guard;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -139,6 +140,31 @@ impl Prepared {
         match &self.plan {
             Plan::Use(keyspace) => Some(keyspace),
             _ => None,
+        }
+    }
+
+    /// Judges by guardrails what a statement is made of, once, when it is prepared.
+    ///
+    /// # Errors
+    /// What they do not allow.
+    pub fn guard_preparation(&self, guard: &Guard) -> Result<()> {
+        match &self.plan {
+            Plan::Select(select) | Plan::Explain { select, .. } => select.guard_preparation(guard),
+            _ => Ok(()),
+        }
+    }
+
+    /// Judges by guardrails whoever prepares or executes it, as far as that goes without values.
+    ///
+    /// # Errors
+    /// What they do not allow.
+    pub fn guard_execution(&self, guard: &Guard) -> Result<()> {
+        match &self.plan {
+            Plan::Select(select) | Plan::Explain { select, .. } => select.guard_execution(guard),
+            Plan::Write(write) => write.guard_execution(guard),
+            Plan::Batch(batch) => batch.writes.iter().try_for_each(|write| write.guard_execution(guard)),
+            Plan::Truncate(_) => guard.drop_or_truncate(),
+            _ => Ok(()),
         }
     }
 

@@ -9,9 +9,11 @@ use crate::analysis::{Analyzer, BindInput, Expr, Receiver, Scope};
 use crate::ast::{OrderByExpression, Select};
 use crate::bind::{BoundValue, ColumnSpec};
 use crate::error::{CqlError, Result, bail};
+use crate::guardrails::Guard;
 use crate::result::{Circumstances, GroupBy, Inputs, Shape};
 use model::TableSchema;
 use model::command::{ClusteringFilter, DataLimits, PartitionSelection, ReadCommand};
+use model::schema::is_system_keyspace;
 use model::types::CqlType;
 use model::{ColumnKind, command};
 use std::sync::Arc;
@@ -26,6 +28,7 @@ pub(crate) struct SelectPlan {
     columns_read: ColumnsRead,
     shape: Arc<Shape>,
     is_distinct: bool,
+    allows_filtering: bool,
     bypasses_cache: bool,
     /// What the client is told of an aggregation of many partitions.
     warning: Option<&'static str>,
@@ -90,6 +93,7 @@ impl SelectPlan {
             columns_read,
             shape: Arc::new(shape),
             is_distinct: select.distinct,
+            allows_filtering: select.allow_filtering,
             bypasses_cache: select.bypass_cache,
             warning,
             limit,
@@ -101,6 +105,40 @@ impl SelectPlan {
     /// The masked columns that the WHERE clause looks at.
     pub(crate) fn masked_conditions(&self) -> Vec<String> {
         masks::masked_among(&self.table, &self.restrictions.columns)
+    }
+
+    /// What guardrails say when the statement is prepared, also only to be executed once.
+    pub(crate) fn guard_preparation(&self, guard: &Guard) -> Result<()> {
+        if self.shape.group_by.is_empty() { Ok(()) } else { guard.group_by() }
+    }
+
+    /// What they say whenever it is executed.
+    pub(crate) fn guard_execution(&self, guard: &Guard) -> Result<()> {
+        let filters = self.allows_filtering && !is_system_keyspace(&self.table.keyspace);
+        if filters { guard.allow_filtering() } else { Ok(()) }
+    }
+
+    /// What they say of the values.
+    fn guard_values(
+        &self,
+        guard: &Guard,
+        partitions: &PartitionSelection,
+        limit: u64,
+        input: &BindInput<'_>,
+    ) -> Result<()> {
+        let table = &self.table.name;
+        if let PartitionSelection::Keys(keys) = partitions
+            && self.restrictions.partition.has_in()
+        {
+            guard.partition_keys(table, keys.len())?;
+        }
+        match input.ctx.page_size {
+            // What fits into a page is read without paging.
+            Some(rows) if rows > 0 && (self.shape.is_grouped() || limit > u64::from(rows)) => {
+                guard.page_size(table, rows)
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<BoundSelect> {
@@ -117,6 +155,9 @@ impl SelectPlan {
             );
         }
         let mut partitions = self.restrictions.partition.bind(input)?;
+        if let Some(guard) = &input.ctx.guard {
+            self.guard_values(guard, &partitions, limit, input)?;
+        }
         let row_filter = self.restrictions.filter.bind(input)?;
         let clusterings = match self.restrictions.clustering.bind(input, self.reversed)? {
             Some(clusterings) => clusterings,

@@ -11,6 +11,7 @@ use crate::analysis::restrictions::Restrictions;
 use crate::analysis::{BindInput, Expr};
 use crate::bind::{BoundValue, UuidSource};
 use crate::error::{Result, bail};
+use crate::guardrails::{Findings, Guard, Inspection};
 use model::TableSchema;
 use model::clustering::{Clustering, Slice};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
@@ -122,6 +123,7 @@ pub struct BoundWrite {
     pub(crate) expiration_max_s: u32,
     pub(crate) conditions: BoundConditions,
     pub(crate) uuids: Arc<dyn UuidSource>,
+    findings: Option<Box<Findings>>,
 }
 
 impl WritePlan {
@@ -139,6 +141,11 @@ impl WritePlan {
         }
     }
 
+    /// What guardrails say of it without its values.
+    pub(crate) fn guard_execution(&self, guard: &Guard) -> Result<()> {
+        if self.timestamp.is_some() { guard.user_timestamps() } else { Ok(()) }
+    }
+
     pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<BoundWrite> {
         match &self.json {
             None => self.bind_values(input),
@@ -154,14 +161,23 @@ impl WritePlan {
             Some(expr) => bind_timestamp(expr, input)?,
             None => None,
         };
+        if let (Some(guard), Some(timestamp)) = (&input.ctx.guard, timestamp) {
+            guard.timestamp(&self.table.name, timestamp, input.ctx.now_micros)?;
+        }
         let ttl = self.bind_ttl(input)?;
         let keys = self.restrictions.partition.keys(input)?;
         let target = self.target(input)?;
         product::check_write(keys.len(), target.count())?;
         let (mut static_changes, mut row_changes) = (Vec::new(), Vec::new());
+        let mut inspection = input.ctx.guard.as_ref().map(Inspection::new);
         for operation in &self.operations {
             let is_static = operation.column.kind == ColumnKind::Static;
-            operation.bind(input, if is_static { &mut static_changes } else { &mut row_changes })?;
+            let changes = if is_static { &mut static_changes } else { &mut row_changes };
+            let from = changes.len();
+            operation.bind(input, changes)?;
+            if let Some(inspection) = &mut inspection {
+                inspection.look_at(operation, changes.get(from..).unwrap_or_default());
+            }
         }
         if self.kind == WriteKind::Insert && self.operations.is_empty() {
             row_changes.extend(compact::value_of_key(&self.table)?);
@@ -195,6 +211,7 @@ impl WritePlan {
             expiration_max_s: input.ctx.expiration_max_s,
             conditions,
             uuids: Arc::clone(&input.ctx.uuids),
+            findings: inspection.and_then(Inspection::finish),
         })
     }
 
@@ -323,8 +340,20 @@ impl BoundWrite {
         &self.keys
     }
 
+    /// Tells what guardrails say of the values.
+    ///
+    /// # Errors
+    /// What they do not allow.
+    pub(crate) fn tell_findings(&self) -> Result<()> {
+        self.findings.as_ref().map_or(Ok(()), |findings| findings.tell())
+    }
+
     /// The mutations, one for each partition. `rows` are those of [`BoundWrite::read_before`].
+    ///
+    /// # Errors
+    /// When an element of a list is not there, and what guardrails refuse.
     pub fn mutations(&self, rows: &RowsRead) -> Result<Vec<Mutation>> {
+        self.tell_findings()?;
         self.keys.iter().map(|key| Ok(Mutation::of(self.update(key, rows, self.timestamp)?))).collect()
     }
 

@@ -15,6 +15,7 @@ mod engine_part;
 mod entries;
 mod environment;
 mod guarded;
+mod guardrails;
 mod internode;
 mod memory;
 mod places;
@@ -38,6 +39,7 @@ pub use values::{
 };
 
 use crate::cli::ServeArgs;
+use cql::guardrails::Guardrails;
 use engine::EngineOptions;
 use entries::Entries;
 use env::Env;
@@ -48,6 +50,7 @@ use serde_norway::Value;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Cassandra's keys that mean nothing here, one in each line.
 const INAPPLICABLE: &str = include_str!("inapplicable.txt");
@@ -129,6 +132,8 @@ pub struct Config {
     pub auth: AuthSettings,
     /// File with the password of the first superuser.
     pub initial_superuser_password_file: Option<PathBuf>,
+    /// What ordinary roles are held to besides permissions.
+    pub guardrails: Arc<Guardrails>,
     /// Memory for what has no size of its own.
     pub memory: MemoryShares,
     /// The engine's part.
@@ -413,6 +418,7 @@ impl Draft {
             ring,
             auth: self.auth,
             initial_superuser_password_file: args.initial_superuser_password_file.clone(),
+            guardrails: Arc::new(guardrails::of(&settings).map_err(ConfigError::Invalid)?),
             memory,
             engine,
             settings,
@@ -519,19 +525,6 @@ fn validate(settings: &Settings) -> Result<(), String> {
     }
     if settings.batch_size_warn_threshold > settings.batch_size_fail_threshold {
         return reject("batch_size_warn_threshold must not exceed batch_size_fail_threshold".to_owned());
-    }
-    let (warn, fail) = (
-        settings.in_select_cartesian_product_warn_threshold,
-        settings.in_select_cartesian_product_fail_threshold,
-    );
-    if [warn, fail].iter().any(|threshold| *threshold == 0 || *threshold < -1) {
-        return reject("in_select_cartesian_product thresholds must be positive, or -1 for none".to_owned());
-    }
-    if warn > fail && fail != -1 {
-        return reject(
-            "in_select_cartesian_product_warn_threshold must not exceed in_select_cartesian_product_fail_threshold"
-                .to_owned(),
-        );
     }
     if let Some(size) = settings.column_index_size
         && !(1..=COLUMN_INDEX_BYTES_MAX).contains(&size.0)

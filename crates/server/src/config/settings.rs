@@ -275,8 +275,111 @@ settings! {
     column_index_size: Option<ByteSize> = None, old "column_index_size_in_kb" Kib;
     /// Rows that a compaction writes before what it wrote can be read; null for its end.
     sstable_preemptive_open_interval: Interval = Interval(Some(ByteSize(50 << 20))), old "sstable_preemptive_open_interval_in_mb" Mib;
-    /// Whether tables may be created with COMPACT STORAGE.
+    /// Whether tables may be created with COMPACT STORAGE. This and what follows are guardrails: they hold
+    /// ordinary roles, where clients log in.
     compact_tables_enabled: bool = true;
+    /// Keyspaces with which CREATE KEYSPACE warns; -1 is no limit, as of all such thresholds.
+    keyspaces_warn_threshold: i64 = -1;
+    /// Keyspaces that there may be.
+    keyspaces_fail_threshold: i64 = -1;
+    /// Tables with which CREATE TABLE warns.
+    tables_warn_threshold: i64 = -1;
+    /// Tables that there may be.
+    tables_fail_threshold: i64 = -1;
+    /// Columns of a table, from which on a warning is given.
+    columns_per_table_warn_threshold: i64 = -1;
+    /// Columns that a table may have.
+    columns_per_table_fail_threshold: i64 = -1;
+    /// Fields of a user type, from which on a warning is given.
+    fields_per_udt_warn_threshold: i64 = -1;
+    /// Fields that a user type may have.
+    fields_per_udt_fail_threshold: i64 = -1;
+    /// Dimensions of a vector, from which on a warning is given.
+    vector_dimensions_warn_threshold: i64 = -1;
+    /// Dimensions that a vector may have.
+    vector_dimensions_fail_threshold: i64 = -1;
+    /// Whether columns and fields may be vectors.
+    vector_type_enabled: bool = true;
+    /// Replicas of a keyspace, below which a warning is given.
+    minimum_replication_factor_warn_threshold: i64 = -1;
+    /// The fewest replicas that a keyspace may have.
+    minimum_replication_factor_fail_threshold: i64 = -1;
+    /// Replicas of a keyspace, above which a warning is given.
+    maximum_replication_factor_warn_threshold: i64 = -1;
+    /// The most replicas that a keyspace may have.
+    maximum_replication_factor_fail_threshold: i64 = -1;
+    /// Replicas of a keyspace whose statement does not say how many.
+    default_keyspace_rf: u32 = 1;
+    /// Whether keyspaces may be placed by SimpleStrategy.
+    simplestrategy_enabled: bool = true;
+    /// Properties of tables that are warned of.
+    table_properties_warned: Vec<String> = Vec::new();
+    /// Properties of tables that are taken for not given.
+    table_properties_ignored: Vec<String> = Vec::new();
+    /// Properties of tables that are refused.
+    table_properties_disallowed: Vec<String> = Vec::new();
+    /// Whether tables may be without compression.
+    uncompressed_tables_enabled: bool = true;
+    /// Whether a table of TimeWindowCompactionStrategy may be without `default_time_to_live`.
+    zero_ttl_on_twcs_enabled: bool = true;
+    /// Whether that is warned of.
+    zero_ttl_on_twcs_warned: bool = true;
+    /// Whether ALTER TABLE may add, drop and rename columns.
+    alter_table_enabled: bool = true;
+    /// Whether there is DROP TABLE and TRUNCATE.
+    drop_truncate_table_enabled: bool = true;
+    /// Whether there is DROP KEYSPACE.
+    drop_keyspace_enabled: bool = true;
+    /// Whether there is USE. It holds everybody.
+    use_statements_enabled: bool = true;
+    /// Whether there is GROUP BY.
+    group_by_enabled: bool = true;
+    /// Whether there is ALLOW FILTERING.
+    allow_filtering_enabled: bool = true;
+    /// Whether reads may filter by several columns whose values replicas may hold apart.
+    intersect_filtering_query_enabled: bool = true;
+    /// Whether that is warned of.
+    intersect_filtering_query_warned: bool = true;
+    /// Rows of a page, from which on a warning is given.
+    page_size_warn_threshold: i64 = -1;
+    /// Rows that a page may have.
+    page_size_fail_threshold: i64 = -1;
+    /// Partitions that IN names in a read, from which on a warning is given.
+    partition_keys_in_select_warn_threshold: i64 = -1;
+    /// Partitions that IN may name in a read.
+    partition_keys_in_select_fail_threshold: i64 = -1;
+    /// Consistency levels of reads that are warned of.
+    read_consistency_levels_warned: Vec<Consistency> = Vec::new();
+    /// Consistency levels of reads that are refused.
+    read_consistency_levels_disallowed: Vec<Consistency> = Vec::new();
+    /// Consistency levels of writes that are warned of.
+    write_consistency_levels_warned: Vec<Consistency> = Vec::new();
+    /// Consistency levels of writes that are refused.
+    write_consistency_levels_disallowed: Vec<Consistency> = Vec::new();
+    /// Whether there is USING TIMESTAMP.
+    user_timestamps_enabled: bool = true;
+    /// How far a timestamp is ahead of the clock where a warning is given.
+    maximum_timestamp_warn_threshold: Option<Millis> = None;
+    /// How far a timestamp may be ahead of the clock.
+    maximum_timestamp_fail_threshold: Option<Millis> = None;
+    /// How far a timestamp is behind the clock where a warning is given.
+    minimum_timestamp_warn_threshold: Option<Millis> = None;
+    /// How far a timestamp may be behind the clock.
+    minimum_timestamp_fail_threshold: Option<Millis> = None;
+    /// Whether there are operations on lists for which they have to be read.
+    read_before_write_list_operations_enabled: bool = true;
+    /// Bytes of a value, from which on a warning is given.
+    column_value_size_warn_threshold: Option<ByteSize> = None;
+    /// Bytes that a value may have.
+    column_value_size_fail_threshold: Option<ByteSize> = None;
+    /// Bytes of a collection that a statement writes, from which on a warning is given.
+    collection_size_warn_threshold: Option<ByteSize> = None;
+    /// Bytes that a statement may write to a collection.
+    collection_size_fail_threshold: Option<ByteSize> = None;
+    /// Elements of a collection that a statement writes, from which on a warning is given.
+    items_per_collection_warn_threshold: i64 = -1;
+    /// Elements that a statement may write to a collection.
+    items_per_collection_fail_threshold: i64 = -1;
     /// Whether COMPACT STORAGE may be dropped from a table.
     drop_compact_storage_enabled: bool = false, old "enable_drop_compact_storage" None;
     /// Whether columns may be masked, and masks hide values from roles that may not UNMASK them.

@@ -249,6 +249,20 @@ impl Setting for Vec<String> {
     }
 }
 
+impl Setting for Vec<Consistency> {
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+        match value {
+            Value::Sequence(items) => items.iter().map(|item| Consistency::parse(item, old)).collect(),
+            _ => Err("it must be a list of consistency levels".to_owned()),
+        }
+    }
+
+    fn print(&self) -> Option<String> {
+        let names: Vec<&str> = self.iter().map(|level| level.name()).collect();
+        Some(format!("[{}]", names.join(", ")))
+    }
+}
+
 impl Setting for IpAddr {
     fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
         let text = scalar(value)?;

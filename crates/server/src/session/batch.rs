@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use cql::ast;
-use cql::plan::{BatchProduct, Bound, BoundBatch};
+use cql::plan::{BatchProduct, Bound, BoundBatch, StatementKind};
 use protocol::request::{Batch, BatchKind, StatementText};
 use protocol::response::error::ErrorResponse;
 
 use super::options::{self, Options};
-use super::run::{self, Work};
-use super::statements::Statement;
+use super::run::Work;
 use super::{Exchange, Progress, error};
 
 /// Bytes of the texts of all statements of a batch: each is bound, however often a prepared one is named.
@@ -18,6 +17,8 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     let mut options = Options::of(&sessions, &batch.params, false)?;
+    options.bind.guard = exchange.guard();
+    let guard = options.bind.guard.clone();
     let schema = sessions.node.schema();
     let in_use = exchange.connection.keyspace();
     let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());
@@ -28,7 +29,9 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
     let mut text_bytes = 0;
     for part in batch.statements {
         let statement = match part.text {
-            StatementText::Query(text) => Arc::new(Statement::compile(text.into(), keyspace, &schema)?),
+            StatementText::Query(text) => {
+                Arc::new(exchange.compile(text.into(), keyspace, &schema, guard.as_deref())?)
+            }
             StatementText::Prepared(id) => match sessions.statements.get(&id) {
                 Some(statement) => statement,
                 None => return Err(ErrorResponse::unprepared(&id)),
@@ -53,15 +56,19 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
     for (statement, _) in &statements {
         exchange.authorize(statement, None)?;
     }
+    for (statement, _) in &statements {
+        exchange.validate(statement, guard.as_deref())?;
+    }
+    exchange.guard_levels(StatementKind::Batch, &options)?;
     options.bind.unmasks = statements.iter().all(|(statement, _)| exchange.unmasks(statement));
     // What is wrong with a statement is told before what is wrong with a value, as Cassandra does.
     let mut bound = Vec::with_capacity(statements.len());
     for (statement, values) in statements {
-        let write = statement.plan.bind_in_batch(&values, &options.bind).map_err(error::of_cql)?;
+        let write = statement.plan.bind_in_batch(&values, &options.bind);
+        let write = exchange.guarded(guard.as_deref(), write)?;
         product.count(&write).map_err(error::of_cql)?;
         bound.push(write);
     }
-    run::take_warnings(exchange, &options);
     let kind = match batch.kind {
         BatchKind::Logged => ast::BatchKind::Logged,
         BatchKind::Unlogged => ast::BatchKind::Unlogged,

@@ -25,7 +25,8 @@ pub(super) fn start(exchange: &mut Exchange, execute: Execute) -> Result<Progres
     }
     let sessions = &exchange.sessions;
     let is_read = statement.plan.kind == StatementKind::Select;
-    let options = Options::of(sessions, &execute.params, is_read)?;
+    let mut options = Options::of(sessions, &execute.params, is_read)?;
+    options.bind.guard = exchange.guard();
     exchange.note_times_for_logs(&options);
     let sessions = &exchange.sessions;
     sessions.node.metrics.prepared_statements_executed.add(1);

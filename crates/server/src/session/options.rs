@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use coordinator::{PagingState, PagingVersion};
-use cql::bind::{BindContext, BoundValue, BoundValues, ProductGuard};
+use cql::bind::{BindContext, BoundValue, BoundValues};
 use model::Consistency;
 use protocol::ProtocolVersion;
 use protocol::primitives::Value;
@@ -58,22 +58,10 @@ impl Options {
                 expiration_max_s: if is_read { u32::MAX } else { sessions.node.expiration_max_s() },
                 // Until the statement and who sends it are known.
                 unmasks: false,
-                product_guard: sessions.product_guard(),
+                guard: None,
                 uuids: Arc::clone(&sessions.uuids),
             },
         })
-    }
-}
-
-impl Sessions {
-    /// The guardrail for products of INs, of one request.
-    fn product_guard(&self) -> Option<Arc<ProductGuard>> {
-        let settings = &self.node.config.settings;
-        let (warn, fail) = (
-            settings.in_select_cartesian_product_warn_threshold,
-            settings.in_select_cartesian_product_fail_threshold,
-        );
-        ProductGuard::new(warn, fail).map(Arc::new)
     }
 }
 

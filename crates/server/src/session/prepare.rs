@@ -43,8 +43,10 @@ pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress,
     let in_use = exchange.connection.keyspace();
     let keyspace = prepare.keyspace.as_deref().or(in_use.as_deref());
     let schema = sessions.node.schema();
-    let statement = Arc::new(Statement::compile(text, keyspace, &schema)?);
+    let guard = exchange.guard();
+    let statement = Arc::new(exchange.compile(text, keyspace, &schema, guard.as_deref())?);
     exchange.note_for_logs(&statement);
+    exchange.validate(&statement, guard.as_deref())?;
     if let (Some(tree), None) = (statement.plan.about_roles(), exchange.principal()) {
         return Err(error::of_cql(roles::refusal(tree, &schema, keyspace)));
     }

@@ -133,7 +133,7 @@ impl Exchange {
     pub(super) fn has_old_grants(&self) -> bool {
         let auth = &self.sessions.node.auth;
         // Statements on roles look for themselves.
-        if !auth.authorizes() && !auth.restricts_places() {
+        if !auth.authorizes() && !auth.restricts_places() && !self.sessions.guards {
             return false;
         }
         let principal = self.connection.principal_now();

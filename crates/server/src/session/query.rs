@@ -7,7 +7,6 @@ use protocol::response::error::ErrorResponse;
 
 use super::options::{self, Options};
 use super::run::{self, Metadata};
-use super::statements::Statement;
 use super::{Exchange, Progress};
 use crate::redact;
 
@@ -16,12 +15,14 @@ pub(super) fn start(exchange: &mut Exchange, query: Query) -> Result<Progress, E
     let text: Arc<str> = query.statement.into();
     exchange.text = Some(Arc::clone(&text));
     exchange.note(|| format!("Parsing {}", redact::passwords(&text)));
-    let options = Options::of(&sessions, &query.params, false)?;
+    let mut options = Options::of(&sessions, &query.params, false)?;
+    options.bind.guard = exchange.guard();
     exchange.note_times_for_logs(&options);
     let in_use = exchange.connection.keyspace();
     let keyspace = query.params.keyspace.as_deref().or(in_use.as_deref());
     exchange.note(|| "Preparing statement".to_owned());
-    let statement = Arc::new(Statement::compile(text, keyspace, &sessions.node.schema())?);
+    let guard = options.bind.guard.as_deref();
+    let statement = Arc::new(exchange.compile(text, keyspace, &sessions.node.schema(), guard)?);
     exchange.note_for_logs(&statement);
     sessions.node.metrics.regular_statements_executed.add(1);
     let keyspace: Option<Arc<str>> = keyspace.map(Arc::from);

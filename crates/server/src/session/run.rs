@@ -13,7 +13,7 @@ use protocol::response::{Response, ResultBody};
 
 use super::options::Options;
 use super::statements::Statement;
-use super::{Answer, Exchange, Progress, describe, error, explain, principal, schema, select, write};
+use super::{Answer, Exchange, Progress, describe, explain, principal, schema, select, write};
 use crate::running::RunningRequest;
 
 /// What a result says about its columns.
@@ -80,13 +80,6 @@ impl Work {
     }
 }
 
-/// Takes over what binding warned of.
-pub(super) fn take_warnings(exchange: &mut Exchange, options: &Options) {
-    if let Some(guard) = &options.bind.product_guard {
-        guard.take_warnings().into_iter().for_each(|warning| exchange.warn(warning));
-    }
-}
-
 /// Binds, and executes as far as that goes without waiting. `in_use` says the keyspace in use: DESCRIBE is of
 /// it, whatever it was when the statement was prepared.
 pub(super) fn start(
@@ -98,9 +91,14 @@ pub(super) fn start(
     metadata: Metadata,
 ) -> Result<Progress, ErrorResponse> {
     exchange.authorize(&statement, statement.keyspace.as_deref())?;
+    exchange.validate(&statement, options.bind.guard.as_deref())?;
+    exchange.guard_levels(statement.plan.kind, &options)?;
     options.bind.unmasks = exchange.unmasks(&statement);
-    let bound = statement.plan.bind(&values, &options.bind).map_err(error::of_cql)?;
-    take_warnings(exchange, &options);
+    let bound = statement.plan.bind(&values, &options.bind);
+    let bound = exchange.guarded(options.bind.guard.as_deref(), bound)?;
+    if let Bound::Select(select) = &bound {
+        exchange.guard_filters(select, options.consistency)?;
+    }
     let work = match bound {
         Bound::Select(bound) => return select::start(exchange, statement, bound, options, metadata),
         Bound::Explain(bound) => Work::Explain(statement, bound, options),

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use cql::ast::Statement;
-use cql::ddl::{self, CompactPolicy, DdlContext, DdlOutcome};
+use cql::ddl::{self, DdlContext, DdlOutcome};
+use cql::guardrails::Guard;
 use engine::EngineError;
 use model::Schema;
 use protocol::response::error::ErrorResponse;
@@ -31,7 +32,13 @@ pub(super) async fn change(
     let node = &sessions.node;
     let _turn = sessions.schema_turn.lock().await;
     let installed = loop {
-        match try_change(&sessions, statement, keyspace).await? {
+        let guard = exchange.any_guard();
+        let attempt = try_change(&sessions, statement, keyspace, guard.as_deref()).await;
+        let warnings = guard.map(|guard| guard.take_warnings()).unwrap_or_default();
+        if !matches!(attempt, Ok(Attempt::Overtaken)) {
+            warnings.into_iter().for_each(|warning| exchange.warn(warning));
+        }
+        match attempt? {
             // Another node was faster: its change may decide otherwise about this one.
             Attempt::Overtaken => {}
             Attempt::Nothing => return Ok(Answer::VOID),
@@ -72,6 +79,7 @@ async fn try_change(
     sessions: &Sessions,
     statement: &Statement,
     keyspace: Option<&str>,
+    guard: Option<&Guard>,
 ) -> Result<Attempt, ErrorResponse> {
     let node = &sessions.node;
     let old = node.schema();
@@ -82,11 +90,10 @@ async fn try_change(
         new_table_id: node.env.time_uuid(),
         now_micros: node.env.now_micros(),
         datacenters: &datacenters,
-        compact: CompactPolicy {
-            may_create: node.config.settings.compact_tables_enabled,
-            may_drop: node.config.settings.drop_compact_storage_enabled,
-        },
+        drops_compact_storage: node.config.settings.drop_compact_storage_enabled,
         masking_enabled: node.config.settings.dynamic_data_masking_enabled,
+        default_factor: node.config.settings.default_keyspace_rf,
+        guard,
     };
     let Some(outcome) = ddl::apply(statement, &context).map_err(error::of_cql)? else {
         return Ok(Attempt::Nothing);

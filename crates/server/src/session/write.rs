@@ -30,7 +30,8 @@ pub(super) async fn single(
     options: &Options,
 ) -> Result<Answer, ErrorResponse> {
     let rows = read_before(exchange, write, options).await?;
-    let mutations = substantial(write.mutations(&rows).map_err(error::of_cql)?);
+    let made = write.mutations(&rows);
+    let mutations = substantial(exchange.guarded(options.bind.guard.as_deref(), made)?);
     exchange.note(|| format!("Writing {} mutations to {}", mutations.len(), write.table.name));
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let written = if write.is_counter {
@@ -56,7 +57,8 @@ pub(super) async fn batch(
         rows.push(read_before(exchange, write, options).await?);
     }
     let (batch, rows) = (Arc::new(batch), Arc::new(rows));
-    let mutations = substantial(merged(exchange, &batch, &rows, options).await?);
+    let made = merged(exchange, &batch, &rows, options).await?;
+    let mutations = substantial(exchange.guarded(options.bind.guard.as_deref(), made)?);
     warn_of_short_log(exchange, &batch);
     check_size(exchange, &batch, &mutations)?;
     count_partitions(exchange, batch.kind, &mutations);
@@ -89,17 +91,15 @@ async fn merged(
     batch: &Arc<BoundBatch>,
     rows: &Arc<Vec<RowsRead>>,
     options: &Options,
-) -> Result<Vec<Mutation>, ErrorResponse> {
+) -> Result<cql::error::Result<Vec<Mutation>>, ErrorResponse> {
     if batch.writes.len() <= MERGED_IN_PLACE {
-        return batch.mutations(rows).map_err(error::of_cql);
+        return Ok(batch.mutations(rows));
     }
     let deadline = exchange.write_deadline();
     let (batch, rows) = (Arc::clone(batch), Arc::clone(rows));
     let readers = Arc::clone(exchange.sessions.coordinator.local().readers());
     let done = readers.run_observed(Some(&deadline), exchange, move |_| batch.mutations(&rows)).await;
-    let made =
-        done.map_err(|error| error::of_readers(error, options.consistency, &exchange.sessions.node))?;
-    made.map_err(error::of_cql)
+    done.map_err(|error| error::of_readers(error, options.consistency, &exchange.sessions.node))
 }
 
 /// Writes under conditions.
@@ -119,6 +119,7 @@ pub(super) async fn conditional(
     };
     exchange.note(|| format!("Evaluating conditions on {}", plan.table.name));
     let outcome = decide_and_write(exchange, &plan, limits).await;
+    exchange.guarded(options.bind.guard.as_deref(), Ok(()))?;
     let (outcome, rows) = outcome.map_err(|stop| stop.into_refusal(exchange))?;
     exchange.note(|| format!("Conditions hold: {}", outcome.is_applied()));
     record(exchange, &[&plan.table]);

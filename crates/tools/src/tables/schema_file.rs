@@ -5,7 +5,7 @@
 
 use super::Failure;
 use cql::ast::Statement;
-use cql::ddl::{self, CompactPolicy, DdlContext};
+use cql::ddl::{self, DdlContext};
 use cql::parser::parse_statement;
 use env::Env;
 use model::schema::Replication;
@@ -60,7 +60,9 @@ impl SchemaFile {
             new_table_id: env.time_uuid(),
             now_micros: env.now_micros(),
             datacenters: &[("datacenter1".into(), 1)],
-            compact: CompactPolicy { may_create: true, may_drop: true },
+            drops_compact_storage: true,
+            default_factor: 1,
+            guard: None,
             masking_enabled: true,
         };
         if let Some(outcome) = ddl::apply(&statement, &context).map_err(|e| e.to_string())? {

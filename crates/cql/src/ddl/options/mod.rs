@@ -16,7 +16,8 @@ use model::schema::{Release, TableOptions};
 use property::{Properties, config, show_double};
 use uuid::Uuid;
 
-const KNOWN: [&str; 20] = [
+/// The properties of tables.
+pub const TABLE_PROPERTIES: [&str; 20] = [
     "additional_write_policy",
     "allow_auto_snapshot",
     "bloom_filter_fp_chance",
@@ -56,7 +57,7 @@ fn is_known(option: &str, release: Release) -> bool {
 /// returns the options of a new table.
 pub(super) fn new_table(properties: Properties<'_>, release: Release) -> Result<TableOptions> {
     let options = read(properties, None)?;
-    let known: Vec<&str> = KNOWN.into_iter().filter(|name| is_known(name, release)).collect();
+    let known: Vec<&str> = TABLE_PROPERTIES.into_iter().filter(|name| is_known(name, release)).collect();
     properties.check_known(&known)?;
     validate(&options)?;
     Ok(options)

@@ -6,7 +6,8 @@
 #![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 use super::schema::{bound, context, int, prepared, refusal};
-use crate::bind::{BindContext, BoundValues, ProductGuard};
+use crate::bind::{BindContext, BoundValues};
+use crate::guardrails::{Guard, Guardrails, Thresholds};
 use crate::plan::{BatchProduct, Bound, CasOutcome, RowsRead};
 use bytes::Bytes;
 use model::command::{ClusteringFilter, PartitionSelection};
@@ -99,8 +100,10 @@ fn the_statements_of_a_batch_add_up() {
 
 #[test]
 fn the_guardrail_warns_and_refuses() {
-    let guard = Arc::new(ProductGuard::new(4, 8).unwrap());
-    let ctx = || BindContext { product_guard: Some(Arc::clone(&guard)), ..context() };
+    let rules =
+        Guardrails { in_select_cartesian_product: Thresholds { warn: 4, fail: 8 }, ..Guardrails::default() };
+    let guard = Arc::new(Guard::new(Arc::new(rules)));
+    let ctx = || BindContext { guard: Some(Arc::clone(&guard)), ..context() };
     let keys = |a: &str, b: &str| format!("SELECT v FROM t2 WHERE k1 IN ({a}) AND k2 IN ({b})");
     let ask = |cql: &str| prepared(cql).unwrap().bind(&BoundValues::NONE, &ctx()).map_err(|e| e.to_string());
     assert!(ask(&keys("1, 2", "'a', 'b'")).is_ok());
@@ -124,7 +127,6 @@ fn the_guardrail_warns_and_refuses() {
         "Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN \
          restrictions on clustering key produces 9 values, this exceeds fail threshold of 8."
     );
-    assert!(ProductGuard::new(-1, -1).is_none());
 }
 
 /// `piece` for each number, with commas between them.

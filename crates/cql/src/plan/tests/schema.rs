@@ -38,7 +38,7 @@ pub(super) fn context() -> BindContext {
         page_size: Some(5000),
         expiration_max_s: i32::MAX as u32 - 1,
         unmasks: true,
-        product_guard: None,
+        guard: None,
         uuids: Arc::new(Counting::default()),
     }
 }

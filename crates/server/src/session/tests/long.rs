@@ -72,39 +72,3 @@ fn long_requests_of_every_kind_are_answered() {
         db.stop().await;
     });
 }
-
-#[test]
-fn the_guardrail_for_products_warns_and_refuses() {
-    run(async {
-        let db = Db::open_with(&Env::for_test(42), |config| {
-            config.settings.in_select_cartesian_product_warn_threshold = 2;
-            config.settings.in_select_cartesian_product_fail_threshold = 4;
-        })
-        .await;
-        let client = &mut db.client(ProtocolVersion::V5).await;
-        create(client).await;
-        let ask = |keys: &str| Message {
-            tracing: false,
-            payload: None,
-            request: query(&format!("DELETE FROM ks.t WHERE k IN ({keys})"), params()),
-        };
-        assert!(client.exchange(ask("1, 2")).await.extras.warnings.is_empty());
-        assert_eq!(
-            client.exchange(ask("1, 2, 3")).await.extras.warnings,
-            [
-                "Guardrail in_select_cartesian_product violated: The cartesian product of the IN restrictions on \
-              partition key produces 3 values, this exceeds warning threshold of 2."
-            ]
-        );
-        let Response::Error(error) = client.exchange(ask("1, 2, 3, 4, 5")).await.response else {
-            panic!("an error")
-        };
-        assert_eq!(error.kind, ErrorKind::Invalid);
-        assert_eq!(
-            error.message,
-            "Guardrail in_select_cartesian_product violated: Aborting query because the cartesian product of the IN \
-             restrictions on partition key produces 5 values, this exceeds fail threshold of 4."
-        );
-        db.stop().await;
-    });
-}

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod credentials;
+mod guardrails;
 mod masks;
 
 use std::path::Path;
