@@ -1,5 +1,7 @@
 //! Configurations from files, environments and flags.
 
+mod guardrails;
+
 use super::addresses::HOST_NAME_FILE;
 use super::*;
 use std::path::Path;
@@ -124,46 +126,6 @@ fn values_that_cannot_be_are_errors_that_name_them() {
             &["max_space_usable_for_compactions_in_percentage"],
         ),
         ("max_mutation_size: 17MiB", &["commitlog_segment_size", "max_mutation_size"]),
-        ("in_select_cartesian_product_fail_threshold: 0", &["in_select_cartesian_product"]),
-        (
-            "in_select_cartesian_product_warn_threshold: 9\nin_select_cartesian_product_fail_threshold: 8",
-            &[
-                "The warn threshold 9 for in_select_cartesian_product_warn_threshold should be lower than the fail threshold 8",
-            ],
-        ),
-        (
-            "tables_fail_threshold: -2",
-            &["Invalid value -2 for tables_fail_threshold: negative values are not"],
-        ),
-        ("page_size_warn_threshold: 2147483648", &["page_size_warn_threshold: maximum allowed value is"]),
-        (
-            "column_value_size_warn_threshold: 2KiB\ncolumn_value_size_fail_threshold: 1KiB",
-            &["The warn threshold 2KiB for column_value_size_warn_threshold should be lower than", "1KiB"],
-        ),
-        ("collection_size_fail_threshold: 0B", &["attempting to disable use an empty value"]),
-        (
-            "minimum_replication_factor_fail_threshold: 2",
-            &[
-                "minimum_replication_factor_fail_threshold to be set (2) cannot be greater than default_keyspace_rf (1)",
-            ],
-        ),
-        (
-            "default_keyspace_rf: 3\nmaximum_replication_factor_fail_threshold: 2",
-            &[
-                "maximum_replication_factor_fail_threshold to be set (2) cannot be lesser than default_keyspace_rf (3)",
-            ],
-        ),
-        (
-            "minimum_replication_factor_warn_threshold: 2\nminimum_replication_factor_fail_threshold: 3\n\
-             default_keyspace_rf: 3",
-            &["minimum_replication_factor_warn_threshold should be greater than the fail threshold 3"],
-        ),
-        (
-            "table_properties_ignored: [comment, colour]",
-            &["'[colour]' do not parse as valid table properties"],
-        ),
-        ("read_consistency_levels_warned: [MOST]", &["\"MOST\" is no consistency level"]),
-        ("write_consistency_levels_disallowed: ALL", &["it must be a list of consistency levels"]),
         ("read_request_timeout: 0ms", &["read_request_timeout"]),
         ("native_transport_max_frame_size: 4GiB", &["native_transport_max_frame_size", "4GiB"]),
         (
