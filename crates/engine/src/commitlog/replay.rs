@@ -146,7 +146,10 @@ impl Segments {
         for index in 0..self.files.len() {
             let bytes = self.bytes(index)?;
             let Some(file) = self.files.get(index).cloned() else { continue };
-            let Some(header) = read_header(&file, &bytes, ignore_errors, &mut report)? else { continue };
+            let Some(header) = read_header(&file, &bytes, ignore_errors, &mut report)? else {
+                self.check_unused(index, &bytes, ignore_errors, &mut report)?;
+                continue;
+            };
             match header.writer().map_err(|why| file.error(0, why))? {
                 Writer::Ilion => {
                     let reader = Reader {
@@ -177,6 +180,32 @@ impl Segments {
         Ok(report)
     }
 
+    /// Judges a segment without a header. A machine that stops leaves none but the last that was being made:
+    /// a segment is used only when the header of the one before is durable.
+    fn check_unused(
+        &mut self,
+        index: usize,
+        bytes: &[u8],
+        ignore_errors: bool,
+        report: &mut ReplayReport,
+    ) -> Result<(), EngineError> {
+        let Some(segment) = self.files.get(index).cloned() else { return Ok(()) };
+        let path = segment.path.display();
+        if self.are_unused(index + 1)? {
+            if bytes.len() < HEADER_BYTES || !is_zero(bytes) {
+                tracing::warn!(%path, bytes = bytes.len(), "a commit log segment has no header and counts as unused: the machine stopped while it was made, or the file was cut");
+            }
+            return Ok(());
+        }
+        let detail = "the segment has no header, and later ones hold writes".to_owned();
+        if ignore_errors {
+            report.ignored += 1;
+            tracing::error!(%path, detail, "ignoring a commit log segment");
+            return Ok(());
+        }
+        Err(segment.error(0, detail))
+    }
+
     /// Whether nothing was written to the segments from `first` on.
     fn are_unused(&mut self, first: usize) -> Result<bool, EngineError> {
         for index in first..self.files.len() {
@@ -190,7 +219,7 @@ impl Segments {
     }
 }
 
-/// The header; `None` for a segment that was never used.
+/// The header; `None` for a segment that was never used, or that is ignored.
 fn read_header(
     segment: &SegmentFile,
     bytes: &[u8],

@@ -163,6 +163,38 @@ fn damage_in_an_older_segment_is_found_through_later_ones() {
 }
 
 #[test]
+fn a_segment_that_lost_its_header_is_an_error_unless_it_is_the_last() {
+    let fs = MemoryFileSystem::new();
+    let log = open(&fs, SyncMode::Batch);
+    let expected: Vec<String> = (0..400).map(payload).collect();
+    expected.iter().for_each(|text| _ = keep(&log, text));
+    log.close();
+    let paths = segment_paths(&fs);
+    let whole = env_on(&fs).fs.read(&paths[1]).unwrap();
+    for left in [0, 20, format::HEADER_BYTES - 1] {
+        env_on(&fs).fs.write(&paths[1], &whole[..left]).unwrap();
+        let (_, refused) = read(&fs, false);
+        let refused = refused.unwrap_err().to_string();
+        let name = paths[1].file_name().unwrap().to_str().unwrap();
+        assert!(refused.contains(name) && refused.contains("has no header"), "{refused}");
+        let (read_anyway, report) = read(&fs, true);
+        assert_eq!(report.unwrap().ignored, 1);
+        assert!(read_anyway.len() < expected.len() && read_anyway.last() == expected.last());
+    }
+    env_on(&fs).fs.write(&paths[1], &whole).unwrap();
+    assert_eq!(read(&fs, false).0, expected);
+
+    // One that was being made when the machine stopped.
+    let spare = paths.last().unwrap();
+    for content in [&b""[..], &[0; 4096], &whole[..20]] {
+        env_on(&fs).fs.write(spare, content).unwrap();
+        let (replayed, report) = read(&fs, false);
+        assert_eq!(report.unwrap().ignored, 0);
+        assert!(expected.starts_with(&replayed) && replayed.len() > 300, "{}", replayed.len());
+    }
+}
+
+#[test]
 fn a_tail_that_was_never_synced_may_be_torn_anywhere() {
     let fs = MemoryFileSystem::new();
     let log = open(&fs, SyncMode::Periodic { period_ms: 1_000_000 });
