@@ -145,7 +145,9 @@ fn build(
     let descending: HashSet<&Identifier> =
         create.clustering_order.iter().filter(|(_, desc)| *desc).map(|(column, _)| column).collect();
     for column in &primary_key.clustering {
-        let descending = descending.contains(column);
+        let is_reversed =
+            |(definition, _): &(&ColumnDefinition, _)| types::is_reversed(&definition.column_type);
+        let descending = descending.contains(column) || columns.get(column).is_some_and(is_reversed);
         builder = builder.clustering(column.as_str(), ty(column), descending);
     }
     builder = others.try_fold(builder, |builder, column| -> Result<_> {

@@ -192,6 +192,13 @@ pub(crate) fn custom_in(class: &str, schema: &Schema, keyspace: &str) -> Result<
     }
 }
 
+/// Whether a type is written as the class of a descending order. A clustering column of it has that order,
+/// whatever the statement says.
+pub(super) fn is_reversed(raw: &RawType) -> bool {
+    let RawType::Custom(class) = raw else { return false };
+    CqlType::parse_class(class).is_ok_and(|parsed| parsed.reversed)
+}
+
 /// A type written as a class of Cassandra.
 fn custom(class: &str) -> Result<CqlType> {
     let error = |reason: String| Err(CqlError::Syntax(format!("Error setting type {class}: {reason}")));
