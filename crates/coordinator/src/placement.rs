@@ -34,6 +34,8 @@ pub struct WritePlan<'a> {
     pub targets: SmallVec<[&'a Arc<Node>; 3]>,
     /// Who is waited for.
     pub required: Required,
+    /// Whether a hint counts as an acknowledgement: the level is ANY.
+    pub counts_hints: bool,
 }
 
 impl Placement {
@@ -121,7 +123,7 @@ impl Placement {
     /// Who gets a write, and who is waited for. A node that is about to hold the part is waited for besides.
     ///
     /// # Errors
-    /// [`CoordinatorError::Unavailable`] when too few are alive.
+    /// [`CoordinatorError::Unavailable`] when too few are alive. With ANY that shows when hints are kept.
     pub fn for_write(&self, consistency: Consistency) -> Result<WritePlan<'_>, CoordinatorError> {
         let mut required = self.strategy.required(consistency, &self.local_datacenter);
         let targets: SmallVec<[&Arc<Node>; 3]> = self.replicas.iter().chain(&self.pending).collect();
@@ -135,8 +137,11 @@ impl Placement {
                 }
             }
         }
-        check(consistency, &required, targets.iter().copied().filter(|node| node.is_alive()))?;
-        Ok(WritePlan { targets, required })
+        let counts_hints = consistency == Consistency::Any && !targets.is_empty();
+        if !counts_hints {
+            check(consistency, &required, targets.iter().copied().filter(|node| node.is_alive()))?;
+        }
+        Ok(WritePlan { targets, required, counts_hints })
     }
 }
 

@@ -3,6 +3,9 @@
 //! Replicas that are dead, fail, or are late are told to [`Hints`], who keeps the mutation for them. So are
 //! those that were not waited for, because another write has failed or the client is gone.
 //!
+//! With ANY a hint that is kept counts as an acknowledgement (`StorageProxy.mutate` of Cassandra): at once
+//! for a replica that is dead, and for one that has failed where no other can come any more.
+//!
 //! Another data center gets a mutation once, however many of its nodes hold it: one of them, drawn anew for
 //! each write, passes it on. All of them answer to this node (`StorageProxy.sendMessagesToNonlocalDC` of
 //! Cassandra 4.0).
@@ -60,6 +63,7 @@ impl Coordinator {
         for (write, (placement, _)) in sent.iter_mut().zip(&placed) {
             write.send_mutation(placement.local_datacenter(), &self.env.random, deadline);
         }
+        sent.iter().try_for_each(Sent::check_reachable)?;
         for mut write in sent {
             let block_for = write.missing.count();
             poll_fn(|cx| write.poll(cx)).await.map_err(|failed| refused(block_for, failed))?;
@@ -122,6 +126,7 @@ impl Coordinator {
         let mut write = Sent::new(&mutation, self.hints.as_ref(), placement.for_write(consistency)?);
         let block_for = write.missing.count();
         write.send(|replica, _| replica.commit(decided.clone(), deadline));
+        write.check_reachable()?;
         let outcome = poll_fn(|cx| write.poll(cx)).await;
         outcome.map_err(|failed| failed_write(failed, consistency, block_for, WriteType::Simple))
     }
@@ -184,15 +189,16 @@ pub(crate) fn validate_for_write(consistency: Consistency) -> Result<(), Coordin
 /// Who keeps writes for replicas that do not have them. Each replica of a write is told of once, unless it
 /// has acknowledged.
 pub trait Hints: Send + Sync {
-    /// A replica was not alive.
-    fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>);
+    /// A replica was not alive. Whether the mutation is kept for it.
+    fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>) -> bool;
 
     /// A replica has not answered yet, and is not waited for any more. When `answer` comes and is good,
     /// nothing has to be kept.
     fn late(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, answer: Answer<()>);
 
-    /// A replica has failed, or said at the deadline that it has not kept the write.
-    fn failed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, error: &ReplicaError);
+    /// A replica has failed, or said at the deadline that it has not kept the write. Whether the mutation is
+    /// kept for it.
+    fn failed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, error: &ReplicaError) -> bool;
 }
 
 /// Nobody: what a replica missed is repaired when it is read.
@@ -200,11 +206,15 @@ pub trait Hints: Send + Sync {
 pub struct NoHints;
 
 impl Hints for NoHints {
-    fn missed(&self, _: &Arc<Node>, _: &Arc<Mutation>) {}
+    fn missed(&self, _: &Arc<Node>, _: &Arc<Mutation>) -> bool {
+        false
+    }
 
     fn late(&self, _: &Arc<Node>, _: &Arc<Mutation>, _: Answer<()>) {}
 
-    fn failed(&self, _: &Arc<Node>, _: &Arc<Mutation>, _: &ReplicaError) {}
+    fn failed(&self, _: &Arc<Node>, _: &Arc<Mutation>, _: &ReplicaError) -> bool {
+        false
+    }
 }
 
 /// Replicas, and the answers that have not come yet.
@@ -221,6 +231,10 @@ struct Sent<'a> {
     failures: u32,
     /// The first failure.
     cause: Option<ReplicaError>,
+    /// Whether hints count.
+    counts_hints: bool,
+    /// Whether one was kept for a replica that has failed.
+    is_hinted: bool,
 }
 
 /// Too few acknowledgements.
@@ -254,14 +268,34 @@ impl<'a> Sent<'a> {
     fn new(mutation: &'a Arc<Mutation>, hints: &'a dyn Hints, plan: WritePlan<'a>) -> Sent<'a> {
         let waiting = plan.targets.into_iter().map(|node| (node, None)).collect();
         let (missing, received, failures, cause) = (plan.required, 0, 0, None);
-        Sent { mutation, hints, waiting, missing, received, failures, cause }
+        let counts_hints = plan.counts_hints;
+        Sent { mutation, hints, waiting, missing, received, failures, cause, counts_hints, is_hinted: false }
+    }
+
+    /// A replica is dead.
+    fn missed(&mut self, node: &Arc<Node>) {
+        let is_kept = self.hints.missed(node, self.mutation);
+        if is_kept && self.counts_hints {
+            self.received += u32::from(self.missing.take_one(&node.datacenter));
+        }
+    }
+
+    /// Where nobody was asked, and nothing is kept for anybody, no acknowledgement can come.
+    fn check_reachable(&self) -> Result<(), CoordinatorError> {
+        let required = self.missing.count();
+        if !self.counts_hints || required == 0 || self.waiting.iter().any(|(_, answer)| answer.is_some()) {
+            return Ok(());
+        }
+        let (consistency, datacenter, alive) = (Consistency::Any, None, self.received);
+        Err(CoordinatorError::Unavailable { consistency, datacenter, required: required + alive, alive })
     }
 
     fn send(&mut self, send: impl Fn(&dyn Replica, &Arc<Mutation>) -> Answer<()>) {
-        for (node, answer) in &mut self.waiting {
+        for at in 0..self.waiting.len() {
+            let Some(&(node, _)) = self.waiting.get(at) else { continue };
             match node.is_alive() {
-                true => *answer = Some(send(&*node.replica, self.mutation)),
-                false => self.hints.missed(node, self.mutation),
+                true => self.answered(at, send(&*node.replica, self.mutation)),
+                false => self.missed(node),
             }
         }
     }
@@ -270,9 +304,9 @@ impl<'a> Sent<'a> {
     fn send_mutation(&mut self, local: &str, random: &Random, deadline: Option<&Deadline>) {
         let mutation = self.mutation;
         for at in 0..self.waiting.len() {
-            let Some((node, None)) = self.waiting.get(at) else { continue };
+            let Some(&(node, None)) = self.waiting.get(at) else { continue };
             if !node.is_alive() {
-                self.hints.missed(node, mutation);
+                self.missed(node);
                 continue;
             }
             if &*node.datacenter == local {
@@ -317,7 +351,7 @@ impl<'a> Sent<'a> {
                 Poll::Ready(Ok(())) => self.received += u32::from(self.missing.take_one(&node.datacenter)),
                 Poll::Ready(Err(error)) => {
                     self.failures += u32::from(self.missing.counts(&node.datacenter));
-                    self.hints.failed(node, self.mutation, &error);
+                    self.is_hinted |= self.hints.failed(node, self.mutation, &error);
                     self.cause.get_or_insert(error);
                 }
             }
@@ -333,6 +367,7 @@ impl<'a> Sent<'a> {
             }
         }
         match &self.cause {
+            Some(_) if possible.count() > 0 && self.counts_hints && self.is_hinted => Poll::Ready(Ok(())),
             Some(cause) if possible.count() > 0 => Poll::Ready(Err(Failed {
                 received: self.received,
                 failures: self.failures,
@@ -349,7 +384,9 @@ impl Drop for Sent<'_> {
             match answer {
                 // What is there was not looked at, because another write has failed before.
                 None | Some(Answer::Ready(None | Some(Ok(())))) => {}
-                Some(Answer::Ready(Some(Err(error)))) => self.hints.failed(node, self.mutation, &error),
+                Some(Answer::Ready(Some(Err(error)))) => {
+                    self.hints.failed(node, self.mutation, &error);
+                }
                 Some(later) => self.hints.late(node, self.mutation, later),
             }
         }

@@ -137,8 +137,8 @@ impl HintStore {
         Now { millis: self.env.clock.now_millis(), nanos: self.env.clock.monotonic_nanos() }
     }
 
-    /// Keeps a write for a node, unless there are reasons not to.
-    fn keep(&self, node: &Node, mutation: &Arc<Mutation>, written_millis: i64) {
+    /// Keeps a write for a node, unless there are reasons not to. Whether it does.
+    fn keep(&self, node: &Node, mutation: &Arc<Mutation>, written_millis: i64) -> bool {
         let settings = self.settings.load();
         let grace_s = mutation.updates.iter().map(|update| update.table.options.gc_grace_seconds).min();
         let gc_grace_s = u32::try_from(grace_s.unwrap_or(0)).unwrap_or(0);
@@ -148,7 +148,7 @@ impl HintStore {
             && gc_grace_s > 0
             && mutation.updates.iter().all(|update| is_hinted(&update.table.keyspace));
         if !is_wanted {
-            return;
+            return false;
         }
         let now = self.now();
         let hint = Hint { mutation: Arc::clone(mutation), written_millis, gc_grace_s };
@@ -158,10 +158,12 @@ impl HintStore {
                 if held_bytes >= self.options.buffer_bytes_max / 2 {
                     self.background.nudge();
                 }
+                true
             }
             Err(why) => {
                 self.counters.count(Counted::NotStored);
                 tracing::debug!(host_id = %node.id, ?why, "a hint is not kept");
+                false
             }
         }
     }
@@ -370,8 +372,8 @@ fn may_be_missing(error: &ReplicaError) -> bool {
 }
 
 impl Hints for HintStore {
-    fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>) {
-        self.keep(node, mutation, self.env.clock.now_millis());
+    fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>) -> bool {
+        self.keep(node, mutation, self.env.clock.now_millis())
     }
 
     fn late(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, answer: Answer<()>) {
@@ -388,13 +390,13 @@ impl Hints for HintStore {
         match self.late.push(late, self.options.late_max) {
             Ok(is_first) if is_first => self.look_after_late(),
             Ok(_) => {}
-            Err(late) => self.keep(&late.node, &late.mutation, late.written_millis),
+            Err(late) => {
+                self.keep(&late.node, &late.mutation, late.written_millis);
+            }
         }
     }
 
-    fn failed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, error: &ReplicaError) {
-        if may_be_missing(error) {
-            self.keep(node, mutation, self.env.clock.now_millis());
-        }
+    fn failed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, error: &ReplicaError) -> bool {
+        may_be_missing(error) && self.keep(node, mutation, self.env.clock.now_millis())
     }
 }

@@ -182,7 +182,7 @@ impl<'a> Round<'a> {
         is_in_favour: impl Fn(&T) -> bool,
         is_clear: impl Fn(&Votes<'a, T>) -> bool,
     ) -> Result<Votes<'a, T>, CoordinatorError> {
-        let WritePlan { targets, required } = self.placement.for_write(self.serial)?;
+        let WritePlan { targets, required, .. } = self.placement.for_write(self.serial)?;
         let takes_part = |node: &&Arc<Node>| node.is_alive() && required.counts(&node.datacenter);
         let waiting = targets.into_iter().filter(takes_part).map(|node| (node, ask(&*node.replica)));
         let mut waiting: Vec<(&'a Arc<Node>, Answer<T>)> = waiting.collect();

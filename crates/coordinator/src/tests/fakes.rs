@@ -227,22 +227,26 @@ impl Replica for Remote {
 /// What was told to who keeps hints: nodes by their number.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
+    /// Whether anything is kept.
+    pub(super) keeps: AtomicBool,
     pub(super) missed: Mutex<Vec<u128>>,
     pub(super) late: Mutex<Vec<u128>>,
     pub(super) failed: Mutex<Vec<u128>>,
 }
 
 impl Hints for Noted {
-    fn missed(&self, node: &Arc<Node>, _: &Arc<Mutation>) {
+    fn missed(&self, node: &Arc<Node>, _: &Arc<Mutation>) -> bool {
         self.missed.lock().unwrap().push(node.id.as_u128());
+        self.keeps.load(Ordering::SeqCst)
     }
 
     fn late(&self, node: &Arc<Node>, _: &Arc<Mutation>, _: Answer<()>) {
         self.late.lock().unwrap().push(node.id.as_u128());
     }
 
-    fn failed(&self, node: &Arc<Node>, _: &Arc<Mutation>, _: &ReplicaError) {
+    fn failed(&self, node: &Arc<Node>, _: &Arc<Mutation>, _: &ReplicaError) -> bool {
         self.failed.lock().unwrap().push(node.id.as_u128());
+        self.keeps.load(Ordering::SeqCst)
     }
 }
 

@@ -76,7 +76,7 @@ fn a_hint_that_is_older_than_its_grace_is_dropped() {
 
 /// How often each node was told of.
 fn told(case: &Case) -> Vec<usize> {
-    let Noted { missed, late, failed } = &*case.hints;
+    let Noted { missed, late, failed, .. } = &*case.hints;
     let all: Vec<u128> = [missed, late, failed].iter().flat_map(|m| m.lock().unwrap().clone()).collect();
     (0..case.nodes.len() as u128).map(|node| all.iter().filter(|id| **id == node + 7).count()).collect()
 }
@@ -139,4 +139,40 @@ fn a_lone_replica_elsewhere_is_told_of_like_others() {
     let put = vec![case.put(1, 5, 5)];
     run(coordinator.write(put, Consistency::One, WriteType::Simple, None)).unwrap_err();
     assert_eq!(told(&case), [0, 1]);
+}
+
+#[test]
+fn a_hint_that_is_kept_is_enough_for_any() {
+    let wrote = |case: &Case, level| {
+        run(case.coordinator.write(vec![case.put(1, 5, 5)], level, WriteType::Simple, None))
+    };
+    for keeps in [true, false] {
+        let dead = case(3, 3);
+        dead.hints.keeps.store(keeps, Ordering::SeqCst);
+        dead.nodes.iter().for_each(|node| node.set_alive(false));
+        let outcome = wrote(&dead, Consistency::Any);
+        match keeps {
+            true => outcome.unwrap(),
+            false => assert!(
+                matches!(outcome, Err(CoordinatorError::Unavailable { required: 1, alive: 0, .. })),
+                "{outcome:?}"
+            ),
+        }
+        assert_eq!(told(&dead), [1, 1, 1]);
+        let one = wrote(&dead, Consistency::One);
+        assert!(matches!(one, Err(CoordinatorError::Unavailable { .. })), "{one:?}");
+
+        let broken = case(3, 3);
+        broken.hints.keeps.store(keeps, Ordering::SeqCst);
+        broken.replicas.iter().for_each(|replica| replica.broken.store(true, Ordering::SeqCst));
+        let outcome = wrote(&broken, Consistency::Any);
+        assert_eq!(outcome.is_ok(), keeps, "{outcome:?}");
+        assert_eq!(told(&broken), [1, 1, 1]);
+        assert!(matches!(wrote(&broken, Consistency::One), Err(CoordinatorError::WriteFailure { .. })));
+
+        // What one has failed to keep another may keep.
+        let one_is_broken = case(3, 3);
+        one_is_broken.replicas[0].broken.store(true, Ordering::SeqCst);
+        wrote(&one_is_broken, Consistency::Any).unwrap();
+    }
 }

@@ -88,7 +88,7 @@ fn after_a_crash_what_was_flushed_is_there() {
         store.change(|settings| settings.file_bytes_max = 400);
         let (node, _) = dead_node(1, &world.env);
         let flushed = (0..3i32).map(|round| {
-            (round * 4..round * 4 + 4).for_each(|v| store.missed(&node, &write(v)));
+            (round * 4..round * 4 + 4).for_each(|v| _ = store.missed(&node, &write(v)));
             store.flush().unwrap();
         });
         flushed.for_each(drop);

@@ -56,7 +56,7 @@ impl Case {
     }
 
     fn miss(&self, at: usize, values: std::ops::Range<i32>) {
-        values.for_each(|v| self.store.missed(&self.nodes[at].0, &write(v)));
+        values.for_each(|v| _ = self.store.missed(&self.nodes[at].0, &write(v)));
     }
 
     fn bring_back(&self, at: usize) {
@@ -523,7 +523,7 @@ fn half_of_the_memory_is_written_without_waiting_for_the_period() {
     with(1, |case| {
         let half = case.store.options.buffer_bytes_max / 2 / entry_of(1, VERSION_40).len();
         let mutation = write(1);
-        (0..half).for_each(|_| case.store.missed(&case.nodes[0].0, &mutation));
+        (0..half).for_each(|_| _ = case.store.missed(&case.nodes[0].0, &mutation));
         case.wait(SECOND / 10);
         assert!(case.names().is_empty());
         case.store.missed(&case.nodes[0].0, &mutation);
@@ -555,7 +555,7 @@ fn whatever_happens_each_node_gets_what_was_kept_for_it() {
                         let peers = case.nodes;
                         case = Case::of(simulation, files.clone(), peers);
                     }
-                    _ => case.store.failed(&node.0, &write(v), &ReplicaError::TimedOut),
+                    _ => _ = case.store.failed(&node.0, &write(v), &ReplicaError::TimedOut),
                 }
                 if case.store.counts().created > before {
                     kept[at].push(v);
