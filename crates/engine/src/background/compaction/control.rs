@@ -57,11 +57,7 @@ impl Background {
         let tables = self.catalog.tables_of(keyspace, table)?;
         let mut state = self.compactions.state.lock();
         for table in tables {
-            if enabled {
-                state.disabled.remove(&table.schema().id);
-            } else {
-                state.disabled.insert(table.schema().id);
-            }
+            state.switched.insert(table.schema().id, enabled);
         }
         drop(state);
         self.compactions.nudge();
@@ -71,8 +67,8 @@ impl Background {
     /// [`crate::Engine::auto_compaction`].
     pub(crate) fn auto_compaction(&self, keyspace: &str, table: &str) -> Result<bool, EngineError> {
         let schema = self.catalog.table_named(keyspace, table)?.schema();
-        let is_off = self.compactions.state.lock().disabled.contains(&schema.id);
-        Ok(strategy::is_enabled(&schema.options.compaction) && !is_off)
+        let switched = self.compactions.state.lock().switched.get(&schema.id).copied();
+        Ok(switched.unwrap_or_else(|| strategy::is_enabled(&schema.options.compaction)))
     }
 
     /// [`crate::Engine::compaction_thresholds`].

@@ -14,7 +14,7 @@ use env::background::looks;
 use env::clock::Clock;
 use env::sync::{Condvar, Mutex};
 use sstable::SsTable;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -43,8 +43,8 @@ pub(crate) struct Compactions {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) running: Vec<Arc<Task>>,
-    /// Tables that must not be compacted unless a user asks for it.
-    pub(super) disabled: HashSet<Uuid>,
+    /// Whether tables compact by themselves, where an operator has said so: it counts more than their options.
+    pub(super) switched: BTreeMap<Uuid, bool>,
     /// What operators set in the place of a table's `min_threshold` and `max_threshold`.
     pub(super) thresholds: BTreeMap<Uuid, Thresholds>,
     /// Tables whose last compaction failed, and until when (monotonic nanoseconds) they rest.
@@ -154,8 +154,8 @@ impl Compactions {
         }
         for table in background.catalog.tables() {
             let schema = table.schema();
-            let is_off = !strategy::is_enabled(&schema.options.compaction)
-                || state.disabled.contains(&schema.id)
+            let switched = state.switched.get(&schema.id).copied();
+            let is_off = !switched.unwrap_or_else(|| strategy::is_enabled(&schema.options.compaction))
                 || state.resting.contains_key(&schema.id)
                 || table.is_dropped()
                 || table.damage().is_some()

@@ -159,6 +159,20 @@ fn compactors_are_as_many_as_they_are_set_to() {
 }
 
 #[test]
+fn who_switches_compaction_on_counts_more_than_the_options() {
+    let (fs, table) = (MemoryFileSystem::new(), off("t", 864_000));
+    let engine = open(&fs, &table);
+    one_each(&engine, &table, 0..4);
+    assert_eq!(sstables(&engine, &table).len(), 4);
+    engine.set_auto_compaction("ks", Some("t"), true).unwrap();
+    assert!(engine.auto_compaction("ks", "t").unwrap());
+    wait_until(|| sstables(&engine, &table).len() == 1);
+    assert_eq!(contents(&engine, &table).len(), 4);
+    engine.set_auto_compaction("ks", Some("t"), false).unwrap();
+    assert!(!engine.auto_compaction("ks", "t").unwrap());
+}
+
+#[test]
 fn halves_end_where_they_are_small() {
     let output = Output { sstable_bytes: 400 << 20, halves: true, ..Output::ONE };
     assert_eq!(
