@@ -85,14 +85,13 @@ impl BoundSelect {
     pub fn filters_mutable_columns(&self) -> bool {
         let ReadCommand { table, row_filter, .. } = &*self.command;
         let kind = |column| table.column_by_id(column).map(|column| column.kind);
-        let mut mutable = row_filter
-            .iter()
-            .map(|filter| filter.column)
-            .filter(|column| matches!(kind(*column), Some(ColumnKind::Regular | ColumnKind::Static)));
-        let Some(first) = mutable.next() else { return false };
-        let is_static = |column| kind(column) == Some(ColumnKind::Static);
-        mutable.any(|column| column != first || is_static(column))
-            || row_filter.len() > 1 && row_filter.iter().any(|filter| is_static(filter.column))
+        let columns = row_filter.iter().map(|filter| filter.column);
+        // Beside a static column those of the key count, too.
+        let has_static = columns.clone().any(|column| kind(column) == Some(ColumnKind::Static));
+        let is_mutable = |column: &_| matches!(kind(*column), Some(ColumnKind::Regular | ColumnKind::Static));
+        let mut mutable = columns.filter(is_mutable);
+        let first = mutable.next();
+        has_static && row_filter.len() > 1 || mutable.any(|column| Some(column) != first)
     }
 
     /// The columns of the result.

@@ -25,19 +25,25 @@ fn count(name: &str, side: &str, value: i64) -> Result<u64, String> {
     }
 }
 
+/// Numbers of which more is worse.
 fn counts(name: &str, warn: i64, fail: i64) -> Result<Thresholds, String> {
-    let thresholds = Thresholds { warn: count(name, "warn", warn)?, fail: count(name, "fail", fail)? };
-    if warn != -1 && fail != -1 && fail < warn {
-        return Err(should_be(name, "lower", &warn, &fail));
-    }
-    Ok(thresholds)
+    in_order(name, (warn, fail), "lower", fail >= warn)
 }
 
-/// The same of a minimum.
+/// Numbers of which less is worse.
 fn minimum(name: &str, warn: i64, fail: i64) -> Result<Thresholds, String> {
+    in_order(name, (warn, fail), "greater", fail <= warn)
+}
+
+fn in_order(
+    name: &str,
+    (warn, fail): (i64, i64),
+    word: &str,
+    is_in_order: bool,
+) -> Result<Thresholds, String> {
     let thresholds = Thresholds { warn: count(name, "warn", warn)?, fail: count(name, "fail", fail)? };
-    if warn != -1 && fail != -1 && fail > warn {
-        return Err(should_be(name, "greater", &warn, &fail));
+    if warn != -1 && fail != -1 && !is_in_order {
+        return Err(should_be(name, word, &warn, &fail));
     }
     Ok(thresholds)
 }
