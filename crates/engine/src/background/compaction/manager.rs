@@ -43,7 +43,7 @@ pub(crate) struct Compactions {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) running: Vec<Arc<Task>>,
-    /// Whether tables compact by themselves, where an operator has said so: it counts more than their options.
+    /// Whether tables compact by themselves, where an operator said so: that counts more than options.
     pub(super) switched: BTreeMap<Uuid, bool>,
     /// What operators set in the place of a table's `min_threshold` and `max_threshold`.
     pub(super) thresholds: BTreeMap<Uuid, Thresholds>,
