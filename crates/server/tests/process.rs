@@ -197,6 +197,45 @@ fn what_a_node_is_survives_a_restart_and_its_cluster_cannot_change() {
 }
 
 #[test]
+fn a_node_changes_its_place_only_when_it_is_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, place) = (dir.path().join("cassandra.yaml"), dir.path().join("cassandra-rackdc.properties"));
+    std::fs::write(&file, "endpoint_snitch: GossipingPropertyFileSnitch\n").unwrap();
+    let words = ["--config", file.to_str().unwrap()];
+    std::fs::write(&place, "dc=one\nrack=a\n").unwrap();
+    let first = Node::start(dir.path(), &words);
+    first.signal("TERM");
+    assert!(first.end().0.success());
+
+    std::fs::write(&place, "dc=two\nrack=b\n").unwrap();
+    for (flags, missing, what) in
+        [(&[][..], "dc", "data center (two)"), (&["--ignore-dc"], "rack", "rack (b)")]
+    {
+        let other = Command::new(ILION)
+            .args(["--data-dir", dir.path().to_str().unwrap(), "--port", "0", "--admin-port", "0"])
+            .args(words)
+            .args(flags)
+            .output()
+            .unwrap();
+        assert_eq!(other.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&other.stderr);
+        assert!(
+            said.contains(&format!("Cannot start node if snitch's {what} differs from previous")),
+            "{said}"
+        );
+        assert!(said.contains(&format!("or use the flag --ignore-{missing}.")), "{said}");
+    }
+    let moved = Node::start(dir.path(), &[&words[..], &["--ignore-dc", "--ignore-rack"]].concat());
+    assert!(moved.says(&["info"]).contains("two"), "{}", moved.says(&["info"]));
+    moved.signal("TERM");
+    assert!(moved.end().0.success());
+    // It has moved for good.
+    let again = Node::start(dir.path(), &words);
+    again.signal("TERM");
+    assert!(again.end().0.success());
+}
+
+#[test]
 fn a_drained_node_says_so_and_still_ends_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(dir.path(), &[]);

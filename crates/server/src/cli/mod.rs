@@ -107,6 +107,12 @@ pub struct ServeArgs {
     /// Serve the directory of a member of a larger ring as if it were everything
     #[arg(long)]
     pub single_node: bool,
+    /// Start in another data center than before: what its replicas should have may not be here
+    #[arg(long)]
+    pub ignore_dc: bool,
+    /// Start in another rack than before: what its replicas should have may not be here
+    #[arg(long)]
+    pub ignore_rack: bool,
     /// First line: the password of the role cassandra, where that is made because there are no roles
     #[arg(long, value_name = "FILE")]
     pub initial_superuser_password_file: Option<PathBuf>,
@@ -135,6 +141,8 @@ impl Default for ServeArgs {
             sample: false,
             ignore_replay_errors: false,
             single_node: false,
+            ignore_dc: false,
+            ignore_rack: false,
             initial_superuser_password_file: None,
             log_level: None,
             log_format: LogFormat::Text,

@@ -126,6 +126,10 @@ pub struct Config {
     pub sample: bool,
     /// Whether the directory of a member of a larger ring is served.
     pub single_node: bool,
+    /// Whether the node may be in another data center than at its last start.
+    pub ignore_dc: bool,
+    /// Whether the node may be in another rack than at its last start.
+    pub ignore_rack: bool,
     /// The ring that the node is a member of; `None` for a node on its own.
     pub ring: Option<RingConfig>,
     /// Whether clients log in, and whether they are held to what they were granted.
@@ -415,6 +419,8 @@ impl Draft {
             metrics_address,
             sample: args.sample,
             single_node: args.single_node,
+            ignore_dc: args.ignore_dc,
+            ignore_rack: args.ignore_rack,
             ring,
             auth: self.auth,
             initial_superuser_password_file: args.initial_superuser_password_file.clone(),

@@ -56,7 +56,7 @@ pub enum IdentityError {
     /// The node was in another data center.
     #[error(
         "Cannot start node if snitch's data center ({configured}) differs from previous data center ({saved}). Please fix \
-         the snitch configuration"
+         the snitch configuration, decommission and rebootstrap this node or use the flag --ignore-dc."
     )]
     DataCenter {
         /// As it was.
@@ -67,7 +67,7 @@ pub enum IdentityError {
     /// The node was in another rack.
     #[error(
         "Cannot start node if snitch's rack ({configured}) differs from previous rack ({saved}). Please fix the snitch \
-         configuration"
+         configuration, decommission and rebootstrap this node or use the flag --ignore-rack."
     )]
     Rack {
         /// As it was.
@@ -305,10 +305,24 @@ impl Identity {
     fn check_place(&self, config: &Config) -> Result<(), IdentityError> {
         let differs = |saved: &Option<String>, now: &str| saved.clone().filter(|saved| saved != now);
         if let Some(saved) = differs(&self.data_center, &config.data_center) {
-            return Err(IdentityError::DataCenter { saved, configured: config.data_center.clone() });
+            if config.ignore_dc {
+                tracing::warn!(
+                    "The data center is {} now, and was {saved}: data that belong to its replicas may not be here",
+                    config.data_center
+                );
+            } else {
+                return Err(IdentityError::DataCenter { saved, configured: config.data_center.clone() });
+            }
         }
         if let Some(saved) = differs(&self.rack, &config.rack) {
-            return Err(IdentityError::Rack { saved, configured: config.rack.clone() });
+            if config.ignore_rack {
+                tracing::warn!(
+                    "The rack is {} now, and was {saved}: data that belong to its replicas may not be here",
+                    config.rack
+                );
+            } else {
+                return Err(IdentityError::Rack { saved, configured: config.rack.clone() });
+            }
         }
         Ok(())
     }
