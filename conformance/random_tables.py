@@ -92,12 +92,13 @@ def dynamic_composite(chance):
     return composite(chance, *((head, draw(chance)) for head, draw in chance.choices(kinds, k=chance.choice((0, 1, 2, 3)))))
 
 
-# In some of the cases: sstabledump fails on their values.
-COMPOSITES = {
+# In some of the cases: sstabledump fails on values of composites.
+CUSTOM = {
     "'CompositeType(Int32Type,ReversedType(UTF8Type))'": fixed_composite,
     "'DynamicCompositeType(s=>UTF8Type,i=>Int32Type,I=>ReversedType(Int32Type))'": dynamic_composite,
+    "'LexicalUUIDType'": lambda c: uuid.UUID(int=c.getrandbits(128), version=c.choice((1, 4))).bytes,
 }
-SINGLE = {**SCALARS, **COMPOSITES}
+SINGLE = {**SCALARS, **CUSTOM}
 OTHERS = {
     "tinyint": lambda c: struct.pack(">b", number(c, 8)),
     "duration": lambda c: b"\2\4\x06",
@@ -113,8 +114,8 @@ MULTI = {
     "list<text>": lambda c: collection([sized(text(c)) for _ in range(c.randrange(1, 4))]),
     "point": lambda c: sized(SCALARS["int"](c)) + sized(text(c)),
 }
-MULTI_COMPOSITES = {f"list<{name}>": lambda c, draw=draw: collection([sized(draw(c)) for _ in range(c.randrange(1, 4))])
-                    for name, draw in COMPOSITES.items()}
+MULTI_CUSTOM = {f"list<{name}>": lambda c, draw=draw: collection([sized(draw(c)) for _ in range(c.randrange(1, 4))])
+                    for name, draw in CUSTOM.items()}
 TYPE = f"CREATE TYPE {KEYSPACE}.point (x int, y text)"
 COMPRESSION = ["{'class': 'LZ4Compressor', 'chunk_length_in_kb': 4}", "{'enabled': 'false'}", "{'class': 'SnappyCompressor'}",
                "{'class': 'DeflateCompressor'}", "{'class': 'ZstdCompressor', 'chunk_length_in_kb': 16}"]
@@ -126,8 +127,8 @@ class Case:
     def __init__(self, seed):
         self.seed, self.name = seed, f"t{seed}"
         chance = random.Random(seed)
-        self.composites = chance.random() < 0.25
-        scalars = list(SCALARS) + list(COMPOSITES) * 4 * self.composites
+        self.has_custom = chance.random() < 0.25
+        scalars = list(SCALARS) + list(CUSTOM) * 4 * self.has_custom
         self.keys = [(f"k{i}", chance.choice(scalars)) for i in range(chance.choice((1, 1, 2)))]
         self.clusterings = [(f"c{i}", chance.choice(scalars), chance.choice(("ASC", "DESC")))
                             for i in range(chance.choice((0, 1, 1, 2, 3)))]
@@ -135,7 +136,7 @@ class Case:
         self.statics = [(f"s{i}", chance.choice(regular + ["set<int>"])) for i in range(chance.choice((0, 1, 2)))] \
             if self.clusterings else []
         many = chance.choice((1, 2, 4, 8, 8, 70))
-        self.regulars = [(f"v{i}", "blob" if many == 70 else chance.choice(regular + (list(MULTI) + list(MULTI_COMPOSITES) * self.composites) * 2)) for i in range(many)]
+        self.regulars = [(f"v{i}", "blob" if many == 70 else chance.choice(regular + (list(MULTI) + list(MULTI_CUSTOM) * self.has_custom) * 2)) for i in range(many)]
         self.wide = chance.random() < 0.5
         self.options = f"compression = {chance.choice(COMPRESSION)}"
         self.make(chance)
@@ -151,7 +152,7 @@ class Case:
     def value(self, chance, kind):
         if kind == "blob" and self.wide:
             return wide(chance)
-        return {**SINGLE, **OTHERS, **MULTI, **MULTI_COMPOSITES}[kind](chance)
+        return {**SINGLE, **OTHERS, **MULTI, **MULTI_CUSTOM}[kind](chance)
 
     def make(self, chance):
         pool = [[self.filled(chance, kind) for _, kind in self.keys] for _ in range(chance.choice((1, 3, 12)))]
@@ -371,7 +372,7 @@ def difference(bench, case, version, write):
     files = data_files(folder)
     if not files or any(not path.name.startswith(f"{version}-") for path in files):
         return f"not files of {version}: {[path.name for path in files]}"
-    found = None if case.composites else dumps_differ(bench, folder, bench.ilion.binary)
+    found = None if case.has_custom else dumps_differ(bench, folder, bench.ilion.binary)
     if found:
         return found
     take_in(bench, bench.cassandra, case, folder)

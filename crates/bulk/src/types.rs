@@ -37,9 +37,8 @@ pub(crate) const DURATION_FIELDS: [&str; 3] = ["months", "days", "nanoseconds"];
 pub(crate) fn is_shown_as_text(ty: &CqlType, form: Form) -> bool {
     match ty {
         CqlType::Decimal | CqlType::Varint | CqlType::Inet => true,
-        CqlType::Uuid | CqlType::TimeUuid | CqlType::Blob | CqlType::Custom(_) | CqlType::Duration => {
-            form != Form::Arrow
-        }
+        CqlType::LexicalUuid | CqlType::TimeUuid | CqlType::Uuid => form != Form::Arrow,
+        CqlType::Blob | CqlType::Custom(_) | CqlType::Duration => form != Form::Arrow,
         CqlType::Composite(_) | CqlType::DynamicComposite(_) | CqlType::Empty => form != Form::Arrow,
         CqlType::List { .. }
         | CqlType::Set { .. }
@@ -73,7 +72,7 @@ pub fn type_of(ty: &CqlType, form: Form) -> DataType {
         CqlType::TinyInt => DataType::Int8,
         CqlType::Time => DataType::Time64(TimeUnit::Nanosecond),
         CqlType::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
-        CqlType::TimeUuid | CqlType::Uuid => DataType::FixedSizeBinary(16),
+        CqlType::LexicalUuid | CqlType::TimeUuid | CqlType::Uuid => DataType::FixedSizeBinary(16),
         CqlType::Duration => {
             let [months, days, nanoseconds] = DURATION_FIELDS;
             let field = |name, ty| Field::new(name, ty, true);
@@ -118,7 +117,9 @@ pub fn field_of(name: &str, ty: &CqlType, form: Form) -> FieldRef {
     let metadata = HashMap::from([(CQL_TYPE.to_owned(), ty.to_string())]);
     let field = field.with_metadata(metadata);
     match (ty, form) {
-        (CqlType::Uuid | CqlType::TimeUuid, Form::Arrow) => Arc::new(field.with_extension_type(Uuid)),
+        (CqlType::LexicalUuid | CqlType::TimeUuid | CqlType::Uuid, Form::Arrow) => {
+            Arc::new(field.with_extension_type(Uuid))
+        }
         _ => Arc::new(field),
     }
 }

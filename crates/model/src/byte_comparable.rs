@@ -20,6 +20,7 @@
 use crate::clustering::{BoundKind, ClusteringComparator, Component, Position};
 use crate::key::{DecoratedKey, Token};
 use crate::types::collection::{elements, tuple_fields, vector_elements};
+use crate::types::compare::lexical_uuid;
 use crate::types::composite::{Parts, Shape};
 use crate::types::{CqlType, MARSHAL, numbers};
 use crate::vint;
@@ -167,6 +168,10 @@ pub fn encode_value(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> bool {
         CqlType::Boolean => out.push(u8::from(value != [0])),
         CqlType::Uuid => match value.as_array() {
             Some(bytes) => encode_uuid(u128::from_be_bytes(*bytes), out),
+            None => escape(value, out),
+        },
+        CqlType::LexicalUuid => match lexical_uuid(value) {
+            Some(number) => out.extend_from_slice(&number.to_be_bytes()),
             None => escape(value, out),
         },
         CqlType::TimeUuid => match value.as_array() {

@@ -100,7 +100,7 @@ impl Column {
             CqlType::Int => Values::I32(Vec::new()),
             CqlType::SmallInt => Values::I16(Vec::new()),
             CqlType::TinyInt => Values::I8(Vec::new()),
-            CqlType::TimeUuid | CqlType::Uuid => Values::Uuid(Vec::new()),
+            CqlType::LexicalUuid | CqlType::TimeUuid | CqlType::Uuid => Values::Uuid(Vec::new()),
             CqlType::List { element, .. } | CqlType::Set { element, .. } => {
                 Values::List { offsets: vec![0], element: new(element) }
             }

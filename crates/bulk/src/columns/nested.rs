@@ -11,6 +11,7 @@ pub(super) fn is_bare(ty: &CqlType) -> bool {
         CqlType::Decimal
             | CqlType::Varint
             | CqlType::Inet
+            | CqlType::LexicalUuid
             | CqlType::Uuid
             | CqlType::TimeUuid
             | CqlType::Duration

@@ -72,7 +72,9 @@ pub fn to_bytes(ty: &CqlType, array: &ArrayRef, at: usize) -> Option<Bytes> {
         CqlType::SmallInt => number!(Int16Type),
         CqlType::Time => number!(Time64NanosecondType),
         CqlType::Timestamp => number!(TimestampMillisecondType),
-        CqlType::TimeUuid | CqlType::Uuid => own(array.as_fixed_size_binary().value(at)),
+        CqlType::LexicalUuid | CqlType::TimeUuid | CqlType::Uuid => {
+            own(array.as_fixed_size_binary().value(at))
+        }
         CqlType::TinyInt => number!(Int8Type),
         CqlType::Varint => text().parse::<BigInt>().unwrap().to_signed_bytes_be().into(),
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {

@@ -75,7 +75,7 @@ pub(crate) fn fit(literal: &Literal, wanted: &CqlType) -> Fit {
     };
     // A tuple is written as text, too, and numbers and the like are taken for that.
     let is_text = matches!(wanted, Tuple(_)) && literal.kind != LiteralKind::Hex;
-    if fits || is_text || matches!(wanted, Composite(_) | Custom(_) | DynamicComposite(_)) {
+    if fits || is_text || matches!(wanted, Composite(_) | Custom(_) | DynamicComposite(_) | LexicalUuid) {
         Fit::Weak
     } else {
         Fit::No
@@ -105,9 +105,12 @@ pub(crate) fn lower(literal: &Literal, receiver: &Receiver) -> Result<Expr> {
     let invalid = |e: InvalidValue| CqlError::invalid(e.to_string());
     let bytes = match (literal.kind, &receiver.ty) {
         // Cassandra takes any bytes, and fails when it reads them.
-        (LiteralKind::Hex, composite @ (CqlType::Composite(_) | CqlType::DynamicComposite(_))) => {
+        (
+            LiteralKind::Hex,
+            custom @ (CqlType::Composite(_) | CqlType::DynamicComposite(_) | CqlType::LexicalUuid),
+        ) => {
             let bytes = CqlType::Blob.parse_text(text, 0).map_err(invalid)?;
-            composite.validate(&bytes).map_err(invalid)?;
+            custom.validate(&bytes).map_err(invalid)?;
             bytes
         }
         (_, ty) => ty.parse_text(text, 0).map_err(invalid)?,

@@ -74,7 +74,7 @@ fn scalar_or_nested(ty: &CqlType, json: &Json) -> Result<Bytes, String> {
             other => Err(format!("Value '{other}' is not a valid blob representation: not a string")),
         },
         Composite(_) | DynamicComposite(_) => string("a string representation of a composite"),
-        Uuid => string("a string representation of a uuid"),
+        LexicalUuid | Uuid => string("a string representation of a uuid"),
         TimeUuid => string("a string representation of a timeuuid"),
         Timestamp => match json {
             Json::Text(text) => parse(ty, text),

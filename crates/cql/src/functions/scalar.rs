@@ -291,7 +291,7 @@ fn masked_default(ty: &CqlType) -> Bytes {
         }
         // The words are read as their types understand them.
         CqlType::Inet => Bytes::from_static(&[0, 0, 0, 0]),
-        CqlType::Uuid => Bytes::from_static(&[0; 16]),
+        CqlType::LexicalUuid | CqlType::Uuid => Bytes::from_static(&[0; 16]),
         CqlType::TimeUuid => time::bound_uuid(0, false),
         CqlType::Timestamp | CqlType::Date => time::from_millis(ty, 0).unwrap_or_default(),
         CqlType::Time => Bytes::from_static(&[0; 8]),

@@ -35,6 +35,10 @@ impl CqlType {
             CqlType::Varint => BigInt::from_signed_bytes_be(a).cmp(&BigInt::from_signed_bytes_be(b)),
             CqlType::Decimal => compare_decimals(a, b),
             CqlType::Uuid => compare_uuids(a, b),
+            CqlType::LexicalUuid => match (lexical_uuid(a), lexical_uuid(b)) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                _ => a.cmp(b),
+            },
             CqlType::TimeUuid => compare_time_uuids(a, b),
             CqlType::List { element, .. } => compare_sequences(element, a, b),
             CqlType::Set { element, .. } => compare_sequences(element, a, b),
@@ -93,6 +97,11 @@ fn compare_uuids(a: &[u8], b: &[u8]) -> Ordering {
         }
     }
     x.cmp(y)
+}
+
+/// A number in the order of Java's `UUID.compareTo`, which takes both halves for numbers with signs.
+pub(crate) fn lexical_uuid(value: &[u8]) -> Option<u128> {
+    Some(u128::from_be_bytes(*value.as_array()?) ^ (1 << 127 | 1 << 63))
 }
 
 /// By time, then by the low half as signed bytes (Cassandra's TimeUUIDType).

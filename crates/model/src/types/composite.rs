@@ -44,16 +44,12 @@ pub enum OldClass {
     Date,
     /// As `timeuuid`.
     LegacyTimeUuid,
-    /// As two numbers with signs.
-    LexicalUuid,
 }
 
 impl OldClass {
     /// The class of that name.
     pub(super) fn of_class(name: &str) -> Option<OldClass> {
-        [OldClass::Date, OldClass::LegacyTimeUuid, OldClass::LexicalUuid]
-            .into_iter()
-            .find(|c| c.name() == name)
+        [OldClass::Date, OldClass::LegacyTimeUuid].into_iter().find(|c| c.name() == name)
     }
 
     /// The name of the class without its package.
@@ -61,20 +57,14 @@ impl OldClass {
         match self {
             OldClass::Date => "DateType",
             OldClass::LegacyTimeUuid => "LegacyTimeUUIDType",
-            OldClass::LexicalUuid => "LexicalUUIDType",
         }
     }
 
     /// Bytes in the order of the values, where that is not the order of the type; those of a value of the
     /// type only.
-    fn ordered(self, value: &[u8]) -> Option<Cow<'_, [u8]>> {
+    fn ordered(self, value: &[u8]) -> Option<&[u8]> {
         match self {
-            OldClass::Date => (value.len() == 8).then_some(Cow::Borrowed(value)),
-            OldClass::LexicalUuid => {
-                let signs = 1u128 << 127 | 1 << 63;
-                let uuid = u128::from_be_bytes(*value.as_array()?);
-                Some(Cow::Owned((uuid ^ signs).to_be_bytes().to_vec()))
-            }
+            OldClass::Date => (value.len() == 8).then_some(value),
             OldClass::LegacyTimeUuid => None,
         }
     }
@@ -99,7 +89,7 @@ impl Component {
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         let ordered = |value| self.old_class.and_then(|class| class.ordered(value));
         let order = match (ordered(a), ordered(b)) {
-            (Some(a), Some(b)) => a.cmp(&b),
+            (Some(a), Some(b)) => a.cmp(b),
             _ => self.ty.compare(a, b),
         };
         if self.reversed { order.reverse() } else { order }
@@ -110,7 +100,7 @@ impl Component {
         let start = out.len();
         let is_encoded = match self.old_class.and_then(|class| class.ordered(value)) {
             Some(bytes) => {
-                out.extend_from_slice(&bytes);
+                out.extend_from_slice(bytes);
                 true
             }
             None => encode_value(&self.ty, value, out),

@@ -85,6 +85,7 @@ impl CqlType {
             | CqlType::Duration
             | CqlType::Empty
             | CqlType::Inet
+            | CqlType::LexicalUuid
             | CqlType::Time
             | CqlType::Timestamp
             | CqlType::TimeUuid

@@ -16,7 +16,7 @@ mod bounds;
 pub mod calendar;
 mod class_parser;
 pub mod collection;
-mod compare;
+pub(crate) mod compare;
 pub(crate) mod composite;
 mod cql_names;
 mod duration;
@@ -73,6 +73,9 @@ pub enum CqlType {
     Float,
     Inet,
     Int,
+    /// Cassandra's LexicalUUIDType, from tables of Thrift: a uuid whose halves are ordered as numbers with
+    /// signs.
+    LexicalUuid,
     SmallInt,
     Text,
     Time,
@@ -240,7 +243,7 @@ impl CqlType {
             CqlType::Boolean => Some(1),
             CqlType::Int | CqlType::Float => Some(4),
             CqlType::BigInt | CqlType::Double | CqlType::Timestamp => Some(8),
-            CqlType::Uuid | CqlType::TimeUuid => Some(16),
+            CqlType::LexicalUuid | CqlType::TimeUuid | CqlType::Uuid => Some(16),
             CqlType::Empty => Some(0),
             CqlType::Vector { element, dimension } => {
                 element.fixed_len().and_then(|len| len.checked_mul(*dimension as usize))

@@ -196,6 +196,7 @@ impl CqlType {
             CqlType::Float => ("float", "FloatType"),
             CqlType::Inet => ("inet", "InetAddressType"),
             CqlType::Int => ("int", "Int32Type"),
+            CqlType::LexicalUuid => ("'org.apache.cassandra.db.marshal.LexicalUUIDType'", "LexicalUUIDType"),
             CqlType::SmallInt => ("smallint", "ShortType"),
             CqlType::Text => ("text", "UTF8Type"),
             CqlType::Time => ("time", "TimeType"),
@@ -213,7 +214,7 @@ impl CqlType {
         Some(match name {
             "BytesType" => CqlType::Blob,
             "DateType" => CqlType::Timestamp,
-            "LexicalUUIDType" => CqlType::Uuid,
+            "LexicalUUIDType" => CqlType::LexicalUuid,
             "LegacyTimeUUIDType" => CqlType::TimeUuid,
             _ => return NATIVE.iter().find(|t| t.simple_names().1 == name).cloned(),
         })

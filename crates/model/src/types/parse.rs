@@ -89,6 +89,10 @@ impl CqlType {
                 Some(uuid) => uuid.into_bytes().to_vec(),
                 None => return fail("UUID"),
             },
+            CqlType::LexicalUuid => match parse_uuid(text) {
+                Some(uuid) => uuid.into_bytes().to_vec(),
+                None => return Err(InvalidValue(format!("unable to make UUID from '{text}'"))),
+            },
             CqlType::TimeUuid => match parse_uuid(text) {
                 Some(uuid) if uuid.get_version_num() == 1 => uuid.into_bytes().to_vec(),
                 Some(_) => return Err(InvalidValue("TimeUUID supports only version 1 UUIDs".to_owned())),

@@ -7,7 +7,7 @@ use num_bigint::BigInt;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-const SCALARS: [CqlType; 19] = [
+const SCALARS: [CqlType; 20] = [
     CqlType::Ascii,
     CqlType::BigInt,
     CqlType::Blob,
@@ -19,6 +19,7 @@ const SCALARS: [CqlType; 19] = [
     CqlType::Float,
     CqlType::Inet,
     CqlType::Int,
+    CqlType::LexicalUuid,
     CqlType::SmallInt,
     CqlType::Text,
     CqlType::Time,
@@ -142,7 +143,9 @@ fn non_empty(ty: &CqlType) -> BoxedStrategy<Vec<u8>> {
             prop_oneof![any::<[u8; 4]>().prop_map(|b| b.to_vec()), any::<[u8; 16]>().prop_map(|b| b.to_vec())]
                 .boxed()
         }
-        CqlType::Uuid => (any::<u128>(), prop::sample::select(vec![1u8, 4, 7])).prop_map(uuid).boxed(),
+        CqlType::LexicalUuid | CqlType::Uuid => {
+            (any::<u128>(), prop::sample::select(vec![1u8, 4, 7])).prop_map(uuid).boxed()
+        }
         CqlType::TimeUuid => (any::<u128>(), Just(1)).prop_map(uuid).boxed(),
         CqlType::Empty => Just(Vec::new()).boxed(),
         CqlType::List { element, .. } => prop::collection::vec(non_empty(element), 0..4)
@@ -197,7 +200,6 @@ fn component(ty: CqlType, reversed: bool) -> Component {
     let old_class = match ty {
         CqlType::Timestamp => Some(OldClass::Date),
         CqlType::TimeUuid => Some(OldClass::LegacyTimeUuid),
-        CqlType::Uuid => Some(OldClass::LexicalUuid),
         _ => None,
     };
     Component { ty, reversed, old_class }

@@ -107,6 +107,7 @@ impl CqlType {
             CqlType::Composite(_) | CqlType::DynamicComposite(_) => {
                 CqlType::Blob.write_scalar(value, 'T', out)
             }
+            CqlType::LexicalUuid if !value.is_empty() => CqlType::Blob.write_scalar(value, 'T', out),
             CqlType::Blob | CqlType::Custom(_) => self.write_scalar(value, 'T', out),
             _ if value.is_empty() => out.push_str("null"),
             CqlType::Date | CqlType::Time | CqlType::Timestamp | CqlType::Inet => {
@@ -146,7 +147,7 @@ impl CqlType {
             }
             CqlType::Float => numbers::write_float(out, f32::from_be_bytes(*value.as_array()?)),
             CqlType::Double => numbers::write_double(out, f64::from_be_bytes(*value.as_array()?)),
-            CqlType::Uuid | CqlType::TimeUuid => {
+            CqlType::LexicalUuid | CqlType::TimeUuid | CqlType::Uuid => {
                 show(uuid::Uuid::from_bytes(*value.as_array()?).hyphenated(), out);
             }
             CqlType::Inet => write_inet(value, out)?,

@@ -56,7 +56,7 @@ impl CqlType {
                 invalid(format!("Expected 8 or 0 byte value for a double ({n})"))
             }
             CqlType::Boolean if n > 1 => invalid(format!("Expected 1 or 0 byte value ({n})")),
-            CqlType::Uuid | CqlType::TimeUuid if n != 16 && n != 0 => {
+            CqlType::LexicalUuid | CqlType::TimeUuid | CqlType::Uuid if n != 16 && n != 0 => {
                 invalid(format!("UUID should be 16 or 0 bytes ({n})"))
             }
             CqlType::TimeUuid if value.get(6).is_some_and(|b| b >> 4 != 1) => {

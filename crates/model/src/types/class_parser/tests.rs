@@ -88,7 +88,7 @@ fn blanks_and_short_names_are_tolerated() {
     let ty = CqlType::parse_class(" MapType ( Int32Type ,\tFrozenType( SetType(UTF8Type ) ) ) ").unwrap().ty;
     assert_eq!(ty.to_string(), "map<int, frozen<set<text>>>");
     assert_eq!(CqlType::parse_class("DateType").unwrap().ty, CqlType::Timestamp);
-    assert_eq!(CqlType::parse_class("LexicalUUIDType").unwrap().ty, CqlType::Uuid);
+    assert_eq!(CqlType::parse_class("LexicalUUIDType").unwrap().ty, CqlType::LexicalUuid);
 }
 
 #[test]
