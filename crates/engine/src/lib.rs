@@ -60,7 +60,8 @@ pub use intake::schema_exchange::{MergedSchema, SchemaChangeHook};
 pub use intake::snapshot::{SchemaText, SnapshotInfo, SnapshotOptions};
 pub use open::Opening;
 pub use options::{
-    COLUMN_INDEX_BYTES, EngineOptions, FailurePolicy, SsTableFormat, StorageCompatibility, SyncMode,
+    COLUMN_INDEX_BYTES, EngineOptions, FailurePolicy, PartitionLimits, SsTableFormat, StorageCompatibility,
+    SyncMode,
 };
 pub use schema::of_directory::schema_of_directory;
 pub use stats::{EngineStats, TableStats};

@@ -117,6 +117,7 @@ impl Opening {
             uuid_ids: options.uuid_sstable_identifiers,
             column_index_bytes: options.column_index_bytes,
             version: options.sstable_version(),
+            partition_limits: options.partition_limits,
             homes: Homes::new(options.gives_up_directories),
         };
         let log = CommitLog::new(env.clone(), log_options, last_id);

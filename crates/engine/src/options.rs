@@ -76,6 +76,19 @@ pub enum SsTableFormat {
     Bti,
 }
 
+/// Beyond which size the log tells of a partition that is written; `None`: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionLimits {
+    /// Bytes before compression, for a warning.
+    pub bytes_warn: Option<u64>,
+    /// The same for an error.
+    pub bytes_fail: Option<u64>,
+    /// Tombstones, for a warning.
+    pub tombstones_warn: Option<u64>,
+    /// The same for an error.
+    pub tombstones_fail: Option<u64>,
+}
+
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -143,6 +156,8 @@ pub struct EngineOptions {
     pub auto_snapshot: bool,
     /// Bytes of rows after which an SSTable's index starts another block.
     pub column_index_bytes: u64,
+    /// Which partitions the log tells of when they are written.
+    pub partition_limits: PartitionLimits,
     /// Bytes of rows that a compaction writes before what it wrote can be read; `u64::MAX` for its end.
     pub early_open_bytes: u64,
     /// Whether each flushed and each imported SSTable is linked into `backups/` of its table, unless the
@@ -190,6 +205,7 @@ impl EngineOptions {
             index_access: Access::Buffered,
             auto_snapshot: true,
             column_index_bytes: COLUMN_INDEX_BYTES,
+            partition_limits: PartitionLimits::default(),
             early_open_bytes: 50 << 20,
             incremental_backups: false,
             uuid_sstable_identifiers: false,

@@ -28,6 +28,7 @@ use crate::compression::sink::DataSink;
 use crate::descriptor::{Component, Descriptor, remove_files};
 use crate::error::WriteError;
 use crate::index::{BLOCKS_MAX, BlockRule, IndexWriter, WrittenPartition, WrittenUnfiltered};
+use crate::large::{LargeFrom, LargePartitions};
 use crate::outline::OutlineWriter;
 use crate::pages::PageSink;
 use crate::proof::{IndexProof, Proof};
@@ -73,6 +74,8 @@ pub struct WriterOptions {
     pub pending_repair: Option<Uuid>,
     /// Level in leveled compaction.
     pub level: i32,
+    /// Which partitions [`SsTableMeta::large`] tells of.
+    pub large_from: LargeFrom,
 }
 
 impl WriterOptions {
@@ -107,6 +110,7 @@ impl Default for WriterOptions {
             repaired_at_ms: 0,
             pending_repair: None,
             level: 0,
+            large_from: LargeFrom::NEVER,
         }
     }
 }
@@ -130,6 +134,8 @@ pub struct SsTableMeta {
     pub data_bytes: u64,
     /// Bytes of Data.db.
     pub file_bytes: u64,
+    /// Its large partitions.
+    pub large: LargePartitions,
 }
 
 /// Writes one SSTable.
@@ -152,6 +158,7 @@ pub struct SsTableWriter {
     collector: Collector,
     cardinality: Cardinality,
     partitions: u64,
+    large: LargePartitions,
     current: CurrentPartition,
     buffer: Vec<u8>,
 }
@@ -245,6 +252,7 @@ impl SsTableWriter {
             collector: Collector::new(version),
             cardinality: Cardinality::default(),
             partitions: 0,
+            large: LargePartitions::default(),
             current: CurrentPartition::default(),
             buffer: Vec::new(),
             fs,
@@ -459,7 +467,8 @@ impl SsTableWriter {
         self.current.sizes.long_values.clear();
         self.write_buffer()?;
         let size = self.data.position() - start;
-        self.collector.partition_end(size);
+        let tombstones = self.collector.partition_end(size);
+        self.large.see(self.options.large_from, &key, size, tombstones);
         self.cardinality.add(&key.key.0);
         if let Some(filter) = &mut self.filter {
             filter.add(&key);
@@ -569,6 +578,7 @@ impl SsTableWriter {
             first_key,
             last_key,
             partitions: self.partitions,
+            large: self.large,
             data_bytes: data.data_len,
             file_bytes: data.file_len,
         })

@@ -5,6 +5,7 @@ use super::{TableStore, TableView};
 use crate::commitlog::LogPosition;
 use crate::error::EngineError;
 use crate::memtable::Memtable;
+use crate::options::PartitionLimits;
 use crate::turns::{InTurns, in_turns};
 use crate::warm::Warmth;
 use env::Env;
@@ -38,6 +39,8 @@ pub(crate) struct FileContext {
     pub(crate) version: Version,
     /// Bytes of the blocks of their row indexes.
     pub(crate) column_index_bytes: u64,
+    /// Which of their partitions the log tells of.
+    pub(crate) partition_limits: PartitionLimits,
     /// Where they may go.
     pub(crate) homes: Homes,
 }
@@ -54,7 +57,13 @@ impl FileContext {
     pub(crate) fn writer_options(&self, schema: &TableSchema) -> Result<WriterOptions, WriteError> {
         let column_index_bytes = self.column_index_bytes;
         let row_index_bytes = column_index_bytes;
-        Ok(WriterOptions { column_index_bytes, row_index_bytes, ..WriterOptions::of_table(schema)? })
+        let large_from = self.partition_limits.least();
+        Ok(WriterOptions {
+            column_index_bytes,
+            row_index_bytes,
+            large_from,
+            ..WriterOptions::of_table(schema)?
+        })
     }
 
     /// Opens an SSTable.
@@ -189,6 +198,7 @@ impl TableStore {
                 Err(sstable::WriteError::Empty) => return Ok(None),
                 other => other?,
             };
+            files.tell_of_large(schema, &written);
             // What was written must be readable before anything is given up for it.
             let table = files.open_as(&written.descriptor, number)?;
             if let Some(warmth) = &mut warmth {

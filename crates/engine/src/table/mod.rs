@@ -9,6 +9,7 @@ mod estimates;
 mod files;
 mod held;
 pub(crate) mod homes;
+mod large;
 mod newest_first;
 mod read;
 mod survey;

@@ -5,7 +5,7 @@ use super::kept::{ColumnMask, Index, Trigger};
 use super::options::TableOptions;
 use crate::cell::ColumnId;
 use crate::clustering::ClusteringComparator;
-use crate::types::CqlType;
+use crate::types::{Component, CqlType};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -217,6 +217,17 @@ impl TableSchema {
     /// Partition key columns in key order.
     pub fn partition_key(&self) -> &[Arc<ColumnDef>] {
         &self.partition_key
+    }
+
+    /// The type of a whole partition key, whose text has colons between the columns.
+    pub fn partition_key_type(&self) -> CqlType {
+        match self.partition_key() {
+            [single] => single.ty.clone(),
+            columns => {
+                let component = |ty: &CqlType| Component { ty: ty.clone(), reversed: false, old_class: None };
+                CqlType::Composite(columns.iter().map(|column| component(&column.ty)).collect())
+            }
+        }
     }
 
     /// Clustering columns in order.

@@ -3,7 +3,6 @@
 use super::StorageError;
 use engine::Engine;
 use model::key::{KeyBound, KeyRange};
-use model::types::Component;
 use model::{CqlType, DecoratedKey, PartitionKey, TableSchema};
 use partition::ReadContext;
 use std::collections::BTreeSet;
@@ -23,25 +22,14 @@ pub fn parse_key(
     is_hex: bool,
 ) -> Result<DecoratedKey, StorageError> {
     let now_ms = engine.env().now_micros() / 1_000;
-    let of_type = if is_hex { CqlType::Blob } else { key_type(table) };
+    let of_type = if is_hex { CqlType::Blob } else { table.partition_key_type() };
     let bytes = of_type.parse_text(text, now_ms).map_err(|error| StorageError::Invalid(error.to_string()))?;
     Ok(DecoratedKey::new(PartitionKey(bytes)))
 }
 
 /// The text of a key, which [`parse_key`] reads.
 pub fn show_key(table: &TableSchema, key: &PartitionKey) -> String {
-    key_type(table).to_text(&key.0)
-}
-
-/// The type of whole keys.
-fn key_type(table: &TableSchema) -> CqlType {
-    match table.partition_key() {
-        [single] => single.ty.clone(),
-        columns => {
-            let component = |ty: &CqlType| Component { ty: ty.clone(), reversed: false, old_class: None };
-            CqlType::Composite(columns.iter().map(|column| component(&column.ty)).collect())
-        }
-    }
+    table.partition_key_type().to_text(&key.0)
 }
 
 /// Whether SSTables of a table have levels.

@@ -23,6 +23,7 @@ pub(crate) struct Collector {
     total_columns_set: i64,
     total_rows: i64,
     partition_cells: i64,
+    partition_tombstones: u64,
 }
 
 fn widen<T: Ord + Copy>(range: &mut Option<(T, T)>, value: T) {
@@ -49,6 +50,7 @@ impl Collector {
             total_columns_set: 0,
             total_rows: 0,
             partition_cells: 0,
+            partition_tombstones: 0,
         }
     }
 
@@ -64,6 +66,7 @@ impl Collector {
             widen(&mut self.timestamps, deletion.timestamp);
             widen(&mut self.local_deletion_times, deletion.local_deletion_time);
             self.tombstones.add(deletion.local_deletion_time);
+            self.partition_tombstones += 1;
         }
     }
 
@@ -86,6 +89,7 @@ impl Collector {
         let mut last = None;
         for cell in &row.cells {
             self.seen(cell.timestamp, cell.ttl, cell.local_deletion_time);
+            self.partition_tombstones += u64::from(cell.is_tombstone());
             self.total_columns_set += (last != Some(cell.column)) as i64;
             last = Some(cell.column);
             if table.is_counter_column(cell.column) {
@@ -98,10 +102,12 @@ impl Collector {
         self.partition_cells += row.cells.len() as i64;
     }
 
-    pub fn partition_end(&mut self, bytes: u64) {
+    /// Returns the tombstones of the partition.
+    pub fn partition_end(&mut self, bytes: u64) -> u64 {
         self.partition_sizes.add(bytes as i64);
         self.cells_per_partition.add(self.partition_cells);
         self.partition_cells = 0;
+        std::mem::take(&mut self.partition_tombstones)
     }
 
     /// The stats; what rows do not tell is left at its default.

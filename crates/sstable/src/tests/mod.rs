@@ -13,7 +13,7 @@ mod fences;
 mod filter;
 mod fixtures;
 mod golden;
-
+mod large;
 mod outline;
 mod places;
 mod proof;

@@ -349,9 +349,11 @@ impl Run<'_> {
             Err(WriteError::Empty) => return Ok(()),
             other => other?,
         };
+        let (files, schema) = (&self.background.catalog.files, self.task.table.schema());
+        files.tell_of_large(&schema, &written);
         // What was written must be readable before anything is given up for it.
-        let output = self.background.catalog.files.open_as(&written.descriptor, warmth.number())?;
-        warmth.look_up(&output, &self.task.table.schema());
+        let output = files.open_as(&written.descriptor, warmth.number())?;
+        warmth.look_up(&output, &schema);
         progress.outputs.push(output);
         Ok(())
     }
