@@ -10,7 +10,7 @@ use super::{
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition, Identifier, Property, QualifiedName};
 use crate::error::{Result, bail};
 use crate::guardrails::{Guard, guard_types};
-use model::schema::{Release, TableBuilder};
+use model::schema::TableBuilder;
 use model::types::CqlType;
 use model::{ColumnKind, KeyspaceSchema, TableSchema};
 use std::borrow::Cow;
@@ -77,7 +77,7 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
             builder.compact = None;
             builder
         }
-        AlterTableAction::With(_) => set_options(table, &properties, ctx.schema.release)?,
+        AlterTableAction::With(_) => set_options(table, &properties, ctx)?,
     };
     let altered = builder.build();
     if let Some(guard) = ctx.guard {
@@ -338,8 +338,8 @@ fn rename(
     Ok(builder)
 }
 
-fn set_options(table: &TableSchema, properties: &[Property], release: Release) -> Result<TableBuilder> {
-    let options = options::altered(Properties(properties), &table.options, release)?;
+fn set_options(table: &TableSchema, properties: &[Property], ctx: &DdlContext<'_>) -> Result<TableBuilder> {
+    let options = options::altered(Properties(properties), &table.options, ctx)?;
     if table.is_counter {
         check_counter_ttl(options.default_time_to_live)?;
     }

@@ -68,7 +68,7 @@ fn guard_statement<'c>(create: &'c CreateTable, ctx: &DdlContext<'_>) -> Result<
 /// The same of compaction and TTL, which count as on a new table.
 pub(super) fn guard_expiry(properties: Properties<'_>, ctx: &DdlContext<'_>) -> Result<()> {
     let Some(guard) = ctx.guard else { return Ok(()) };
-    match options::new_table(properties, ctx.schema.release) {
+    match options::new_table(properties, ctx) {
         Ok(options) => guard.compaction(&options.compaction.class, options.default_time_to_live),
         // Properties that are none are told later.
         Err(_) => Ok(()),
@@ -98,7 +98,7 @@ fn build(
     ctx: &DdlContext<'_>,
 ) -> Result<TableSchema> {
     let name = create.table.name.as_str();
-    let options = options::new_table(properties, ctx.schema.release)?;
+    let options = options::new_table(properties, ctx)?;
     let columns = resolve_columns(&create.columns, keyspace, ctx)?;
 
     let mut key_columns = HashSet::new();

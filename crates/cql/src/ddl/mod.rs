@@ -25,7 +25,7 @@ pub(crate) mod types;
 mod unsupported;
 mod user_type;
 
-pub use options::TABLE_PROPERTIES;
+pub use options::{TABLE_PROPERTIES, TableDefaults};
 
 #[cfg(test)]
 mod tests;
@@ -56,6 +56,8 @@ pub struct DdlContext<'a> {
     pub masking_enabled: bool,
     /// `default_keyspace_rf`: the replication factor where a statement gives none.
     pub default_factor: u32,
+    /// What the configuration says of new tables.
+    pub tables: &'a TableDefaults,
     /// The guardrails; `None` for those whom none holds.
     pub guard: Option<&'a Guard>,
 }

@@ -152,6 +152,7 @@ impl Session {
             drops_compact_storage: false,
             masking_enabled: self.masking_enabled,
             default_factor: 1,
+            tables: &TableDefaults::default(),
             guard: None,
         };
         let answer = match apply(&parsed, &ctx) {
@@ -312,6 +313,7 @@ fn a_name_without_a_keyspace_needs_one_in_use() {
         drops_compact_storage: false,
         masking_enabled: false,
         default_factor: 1,
+        tables: &TableDefaults::default(),
         guard: None,
     };
     for cql in [
@@ -350,6 +352,7 @@ fn an_index_is_dropped_by_nobody_and_one_of_the_system_is_not_for_users() {
         drops_compact_storage: false,
         masking_enabled: false,
         default_factor: 1,
+        tables: &TableDefaults::default(),
         guard: None,
     };
     let refused = |cql: &str| apply(&parse_statement(cql).unwrap().statement, &ctx).unwrap_err();
@@ -388,6 +391,7 @@ fn an_altered_type_reaches_every_table_and_type() {
     assert!(ordering.contains(&hex), "the comparator: {ordering}");
 }
 
+mod defaults;
 mod large;
 mod system_schema;
 
@@ -403,6 +407,7 @@ fn compact_storage_is_dropped_as_the_configuration_says() {
             drops_compact_storage,
             masking_enabled: false,
             default_factor: 1,
+            tables: &TableDefaults::default(),
             guard: None,
         };
         apply(&parse_statement(cql).unwrap().statement, &ctx).map(|outcome| Arc::new(outcome.unwrap().schema))

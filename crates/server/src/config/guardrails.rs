@@ -5,6 +5,7 @@ use super::settings::Settings;
 use super::units::{ByteSize, Millis};
 use cql::ddl;
 use cql::guardrails::{Feature, Guardrails, Thresholds, Values};
+use engine::PartitionLimits;
 use model::Consistency;
 
 /// A number as Cassandra has it, where -1 is no threshold.
@@ -101,6 +102,30 @@ fn levels(given: &[Consistency]) -> Vec<Consistency> {
     levels.sort_by_key(|level| *level as u16);
     levels.dedup();
     levels
+}
+
+/// Beyond which size the log tells of partitions.
+///
+/// # Errors
+/// A threshold that cannot be, in words.
+pub(super) fn partitions(settings: &Settings) -> Result<PartitionLimits, String> {
+    let bytes = sizes(
+        "partition_size",
+        settings.partition_size_warn_threshold,
+        settings.partition_size_fail_threshold,
+    )?;
+    let tombstones = counts(
+        "partition_tombstones",
+        settings.partition_tombstones_warn_threshold,
+        settings.partition_tombstones_fail_threshold,
+    )?;
+    let limit = |threshold: u64| (threshold > 0).then_some(threshold);
+    Ok(PartitionLimits {
+        bytes_warn: limit(bytes.warn),
+        bytes_fail: limit(bytes.fail),
+        tombstones_warn: limit(tombstones.warn),
+        tombstones_fail: limit(tombstones.fail),
+    })
 }
 
 /// The guardrails.

@@ -22,6 +22,7 @@ mod places;
 mod ring;
 mod settings;
 mod shown;
+mod tables;
 mod units;
 mod values;
 
@@ -33,12 +34,14 @@ use places::Places;
 pub use ring::{Allocation, RingConfig};
 pub use settings::Settings;
 pub use shown::Shown;
+pub use tables::{DefaultCompaction, Memtables};
 pub use units::{ByteRate, ByteSize, Millis};
 pub use values::{
     CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Refresh, SlowQueryValues, UnprovenReads,
 };
 
 use crate::cli::ServeArgs;
+use cql::ddl::TableDefaults;
 use cql::guardrails::Guardrails;
 use engine::EngineOptions;
 use entries::Entries;
@@ -136,6 +139,8 @@ pub struct Config {
     pub auth: AuthSettings,
     /// File with the password of the first superuser.
     pub initial_superuser_password_file: Option<PathBuf>,
+    /// What new tables are like where their statement does not say.
+    pub tables: TableDefaults,
     /// What ordinary roles are held to besides permissions.
     pub guardrails: Arc<Guardrails>,
     /// Memory for what has no size of its own.
@@ -391,6 +396,7 @@ impl Draft {
             return Err(ConfigError::Invalid(format!("metrics_port: {admin_address} is the admin API's")));
         }
         let mut engine = engine_part::engine_options(env, &settings, memory);
+        engine.partition_limits = guardrails::partitions(&settings).map_err(ConfigError::Invalid)?;
         engine.commitlog_ignore_replay_errors = args.ignore_replay_errors;
         engine.validate().map_err(ConfigError::Invalid)?;
         validate(&settings).map_err(ConfigError::Invalid)?;
@@ -424,6 +430,7 @@ impl Draft {
             ring,
             auth: self.auth,
             initial_superuser_password_file: args.initial_superuser_password_file.clone(),
+            tables: tables::defaults(&settings).map_err(ConfigError::Invalid)?,
             guardrails: Arc::new(guardrails::of(&settings).map_err(ConfigError::Invalid)?),
             memory,
             engine,

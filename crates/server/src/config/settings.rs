@@ -6,6 +6,7 @@
 
 use super::encryption::EncryptionOptions;
 use super::internode::InternodeOptions;
+use super::tables::{DefaultCompaction, Memtables};
 use super::units::{ByteRate, ByteSize, Millis, OldUnit};
 use super::values::*;
 use crate::audit::{AuditOptions, QueryLogOptions};
@@ -270,6 +271,10 @@ settings! {
     sstable: SsTableFormat = SsTableFormat::Big, old "sstable_format" None;
     /// With which releases new files stay compatible.
     storage_compatibility_mode: StorageCompatibility = StorageCompatibility::Cassandra4;
+    /// The compaction of tables whose statement names none.
+    default_compaction: Option<DefaultCompaction> = None;
+    /// Names for kinds of memtables, which tables may have.
+    memtable: Memtables = Memtables::default();
     /// Data between two entries of a partition's index; 4 KiB when not set, up to 16 KiB in partitions of
     /// some GiB.
     column_index_size: Option<ByteSize> = None, old "column_index_size_in_kb" Kib;
@@ -372,6 +377,16 @@ settings! {
     column_value_size_warn_threshold: Option<ByteSize> = None;
     /// Bytes that a value may have.
     column_value_size_fail_threshold: Option<ByteSize> = None;
+    /// Bytes of a partition that is written to an SSTable, from which on the log has a warning. This and the
+    /// next three refuse nothing, and hold whoever the data are of.
+    partition_size_warn_threshold: Option<ByteSize> = None, old "compaction_large_partition_warning_threshold" None,
+        old "compaction_large_partition_warning_threshold_mb" Mib;
+    /// The same for an error.
+    partition_size_fail_threshold: Option<ByteSize> = None;
+    /// Tombstones of a partition that is written to an SSTable, from which on the log has a warning.
+    partition_tombstones_warn_threshold: i64 = -1, old "compaction_tombstone_warning_threshold" None;
+    /// The same for an error.
+    partition_tombstones_fail_threshold: i64 = -1;
     /// Bytes of a collection that a statement writes, from which on a warning is given.
     collection_size_warn_threshold: Option<ByteSize> = None;
     /// Bytes that a statement may write to a collection.

@@ -48,6 +48,7 @@ impl Config {
             ("sstable.selected_format", settings.sstable.print_old(OldUnit::None)),
         ];
         let ring = RingConfig::shown(self.ring.as_ref());
+        let others = others.into_iter().chain(settings.of_tables());
         shown.extend(settings.entries().into_iter().chain(others).chain(ring).map(|(name, value)| Shown {
             name,
             value,

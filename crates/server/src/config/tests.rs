@@ -1,6 +1,7 @@
 //! Configurations from files, environments and flags.
 
 mod guardrails;
+mod tables;
 
 use super::addresses::HOST_NAME_FILE;
 use super::*;

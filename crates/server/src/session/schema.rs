@@ -93,6 +93,7 @@ async fn try_change(
         drops_compact_storage: node.config.settings.drop_compact_storage_enabled,
         masking_enabled: node.config.settings.dynamic_data_masking_enabled,
         default_factor: node.config.settings.default_keyspace_rf,
+        tables: &node.config.tables,
         guard,
     };
     let Some(outcome) = ddl::apply(statement, &context).map_err(error::of_cql)? else {

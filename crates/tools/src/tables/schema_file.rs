@@ -5,7 +5,7 @@
 
 use super::Failure;
 use cql::ast::Statement;
-use cql::ddl::{self, DdlContext};
+use cql::ddl::{self, DdlContext, TableDefaults};
 use cql::parser::parse_statement;
 use env::Env;
 use model::schema::Replication;
@@ -62,6 +62,7 @@ impl SchemaFile {
             datacenters: &[("datacenter1".into(), 1)],
             drops_compact_storage: true,
             default_factor: 1,
+            tables: &TableDefaults { memtables: None, ..TableDefaults::default() },
             guard: None,
             masking_enabled: true,
         };

@@ -11,8 +11,9 @@ pub(super) mod property;
 mod size;
 mod speculative;
 
+use crate::ddl::DdlContext;
 use crate::error::{CqlError, Result};
-use model::schema::{Release, TableOptions};
+use model::schema::{CompactionOptions, Release, TableOptions};
 use property::{Properties, config, show_double};
 use uuid::Uuid;
 
@@ -44,6 +45,47 @@ const TTL_MAX_S: i32 = 630_720_000;
 /// Smaller chances need more bits for each key than a filter has.
 const BLOOM_FILTER_FP_CHANCE_MIN: f64 = 6.71e-5;
 
+/// What the configuration says of new tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableDefaults {
+    /// `default_compaction`; none is size-tiered. Directories of 4.x have no such default.
+    pub compaction: Option<CompactionOptions>,
+    /// The names in `memtable.configurations`, besides `default`. `None`: any name is taken, as in a schema
+    /// that another node has.
+    pub memtables: Option<Vec<String>>,
+}
+
+impl Default for TableDefaults {
+    fn default() -> Self {
+        TableDefaults { compaction: None, memtables: Some(Vec::new()) }
+    }
+}
+
+impl TableDefaults {
+    /// The compaction of a map, judged as in a statement.
+    ///
+    /// # Errors
+    /// What a statement with this map would be refused for.
+    pub fn parse_compaction(map: &[(String, String)]) -> Result<CompactionOptions> {
+        let compaction = compaction::parse(map)?;
+        compaction::validate(&compaction)?;
+        Ok(compaction)
+    }
+
+    /// The options of a table WITH nothing.
+    fn options(&self, release: Release) -> TableOptions {
+        let mut options = TableOptions::default();
+        if let Some(compaction) = self.compaction.as_ref().filter(|_| release >= Release::V5_0) {
+            options.compaction = compaction.clone();
+        }
+        options
+    }
+
+    fn has_memtable(&self, name: &str) -> bool {
+        self.memtables.as_ref().is_none_or(|names| names.iter().any(|known| known == name))
+    }
+}
+
 /// Whether the tables of `system_schema` have a column for the option.
 fn is_known(option: &str, release: Release) -> bool {
     match option {
@@ -55,8 +97,9 @@ fn is_known(option: &str, release: Release) -> bool {
 
 /// Checks the properties of CREATE TABLE or ALTER TABLE as Cassandra does before it looks at the table, and
 /// returns the options of a new table.
-pub(super) fn new_table(properties: Properties<'_>, release: Release) -> Result<TableOptions> {
-    let options = read(properties, None)?;
+pub(super) fn new_table(properties: Properties<'_>, ctx: &DdlContext<'_>) -> Result<TableOptions> {
+    let release = ctx.schema.release;
+    let options = read(properties, None, ctx)?;
     let known: Vec<&str> = TABLE_PROPERTIES.into_iter().filter(|name| is_known(name, release)).collect();
     properties.check_known(&known)?;
     validate(&options)?;
@@ -67,13 +110,13 @@ pub(super) fn new_table(properties: Properties<'_>, release: Release) -> Result<
 pub(super) fn altered(
     properties: Properties<'_>,
     before: &TableOptions,
-    release: Release,
+    ctx: &DdlContext<'_>,
 ) -> Result<TableOptions> {
-    new_table(properties, release)?;
+    new_table(properties, ctx)?;
     if id(properties)?.is_some() {
         config!("Cannot alter table id.");
     }
-    read(properties, Some(before))
+    read(properties, Some(before), ctx)
 }
 
 /// The property `id`.
@@ -86,8 +129,12 @@ pub(super) fn id(properties: Properties<'_>) -> Result<Option<Uuid>> {
 }
 
 /// The options before, or the defaults, with the values of the properties, read in Cassandra's order.
-fn read(properties: Properties<'_>, before: Option<&TableOptions>) -> Result<TableOptions> {
-    let mut options = before.cloned().unwrap_or_default();
+fn read(
+    properties: Properties<'_>,
+    before: Option<&TableOptions>,
+    ctx: &DdlContext<'_>,
+) -> Result<TableOptions> {
+    let mut options = before.cloned().unwrap_or_else(|| ctx.tables.options(ctx.schema.release));
     if let Some(value) = properties.boolean("allow_auto_snapshot")? {
         set_flag(&mut options.allow_auto_snapshot, value, true);
     }
@@ -105,10 +152,11 @@ fn read(properties: Properties<'_>, before: Option<&TableOptions>) -> Result<Tab
         options.compression = compression::parse(map)?;
     }
     if let Some(name) = properties.text("memtable")? {
-        if name != "default" {
+        let is_default = name == "default";
+        if !is_default && !ctx.tables.has_memtable(name) {
             config!("Memtable configuration \"{name}\" not found.");
         }
-        options.memtable = None;
+        options.memtable = (!is_default).then(|| name.to_owned());
     }
     read_int(properties, "default_time_to_live", &mut options.default_time_to_live)?;
     read_int(properties, "gc_grace_seconds", &mut options.gc_grace_seconds)?;
