@@ -8,6 +8,7 @@ use crate::parser::parse_statement;
 use model::schema::{Replication, TableOptions};
 use model::types::CqlType;
 use std::path::Path;
+use std::sync::LazyLock;
 
 const KEYSPACE: &str = "cql_script";
 
@@ -144,16 +145,11 @@ impl Session {
         }
         self.tables_made += 1;
         let ctx = DdlContext {
-            schema: &self.schema,
             keyspace: Some(&self.keyspace),
             new_table_id: Uuid::from_u128(self.tables_made),
             now_micros: 1_800_000_000_000_000,
-            datacenters: &[("datacenter1".into(), 1)],
-            drops_compact_storage: false,
             masking_enabled: self.masking_enabled,
-            default_factor: 1,
-            tables: &TableDefaults::default(),
-            guard: None,
+            ..context(&self.schema)
         };
         let answer = match apply(&parsed, &ctx) {
             Ok(None) => vec!["ok".to_owned()],
@@ -278,6 +274,24 @@ fn complaints(path: &Path) -> (usize, Vec<String>) {
     (checked, complaints)
 }
 
+/// A statement on this schema: no keyspace is in use, and the configuration has Cassandra's defaults.
+fn context(schema: &Arc<Schema>) -> DdlContext<'_> {
+    static DATACENTERS: LazyLock<[(Arc<str>, u32); 1]> = LazyLock::new(|| [("datacenter1".into(), 1)]);
+    static TABLES: LazyLock<TableDefaults> = LazyLock::new(TableDefaults::default);
+    DdlContext {
+        schema,
+        keyspace: None,
+        new_table_id: Uuid::from_u128(9),
+        now_micros: 0,
+        datacenters: &*DATACENTERS,
+        drops_compact_storage: false,
+        masking_enabled: false,
+        default_factor: 1,
+        tables: &TABLES,
+        guard: None,
+    }
+}
+
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the scripts are files of the repository")]
 fn answers_are_cassandras() {
@@ -304,18 +318,7 @@ fn answers_are_cassandras() {
 #[test]
 fn a_name_without_a_keyspace_needs_one_in_use() {
     let schema = first_schema();
-    let ctx = DdlContext {
-        schema: &schema,
-        keyspace: None,
-        new_table_id: Uuid::from_u128(9),
-        now_micros: 0,
-        datacenters: &[("datacenter1".into(), 1)],
-        drops_compact_storage: false,
-        masking_enabled: false,
-        default_factor: 1,
-        tables: &TableDefaults::default(),
-        guard: None,
-    };
+    let ctx = context(&schema);
     for cql in [
         "CREATE TABLE t (k int PRIMARY KEY)",
         "ALTER TABLE t ADD v int",
@@ -343,18 +346,7 @@ fn an_index_is_dropped_by_nobody_and_one_of_the_system_is_not_for_users() {
         keyspace
     };
     let schema = Arc::new(Schema::default().with_keyspace(indexed("system")).with_keyspace(indexed("ks")));
-    let ctx = DdlContext {
-        schema: &schema,
-        keyspace: None,
-        new_table_id: Uuid::from_u128(9),
-        now_micros: 0,
-        datacenters: &[("datacenter1".into(), 1)],
-        drops_compact_storage: false,
-        masking_enabled: false,
-        default_factor: 1,
-        tables: &TableDefaults::default(),
-        guard: None,
-    };
+    let ctx = context(&schema);
     let refused = |cql: &str| apply(&parse_statement(cql).unwrap().statement, &ctx).unwrap_err();
     let crate::CqlError::Unauthorized(message) = refused("DROP INDEX system.i") else {
         panic!("another class")
@@ -398,18 +390,7 @@ mod system_schema;
 #[test]
 fn compact_storage_is_dropped_as_the_configuration_says() {
     let apply = |schema: &Arc<Schema>, drops_compact_storage: bool, cql: &str| {
-        let ctx = DdlContext {
-            schema,
-            keyspace: Some(KEYSPACE),
-            new_table_id: Uuid::from_u128(9),
-            now_micros: 0,
-            datacenters: &[("datacenter1".into(), 1)],
-            drops_compact_storage,
-            masking_enabled: false,
-            default_factor: 1,
-            tables: &TableDefaults::default(),
-            guard: None,
-        };
+        let ctx = DdlContext { keyspace: Some(KEYSPACE), drops_compact_storage, ..context(schema) };
         apply(&parse_statement(cql).unwrap().statement, &ctx).map(|outcome| Arc::new(outcome.unwrap().schema))
     };
     let (create, drop) = (

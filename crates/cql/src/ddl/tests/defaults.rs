@@ -12,18 +12,7 @@ fn defaults_are_those_of_the_release_and_of_a_schema_from_elsewhere() {
     let foreign = TableDefaults { memtables: None, ..TableDefaults::default() };
     let table = |release: Release, tables: &TableDefaults, with: &str| {
         let schema = Arc::new(Schema { release, ..Schema::clone(&first_schema()) });
-        let ctx = DdlContext {
-            schema: &schema,
-            keyspace: Some(KEYSPACE),
-            new_table_id: Uuid::from_u128(9),
-            now_micros: 0,
-            datacenters: &[("datacenter1".into(), 1)],
-            drops_compact_storage: false,
-            masking_enabled: false,
-            default_factor: 1,
-            tables,
-            guard: None,
-        };
+        let ctx = DdlContext { keyspace: Some(KEYSPACE), tables, ..context(&schema) };
         let cql = format!("CREATE TABLE t (k int PRIMARY KEY) WITH comment = ''{with}");
         let outcome = apply(&parse_statement(&cql).unwrap().statement, &ctx)?;
         let options = outcome.unwrap().schema.table(KEYSPACE, "t").unwrap().options.clone();
