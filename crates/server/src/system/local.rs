@@ -301,28 +301,23 @@ impl Identity {
         Ok(self)
     }
 
-    /// Whether the node is where it was.
+    /// Whether the node is where it was, or may be elsewhere.
     fn check_place(&self, config: &Config) -> Result<(), IdentityError> {
-        let differs = |saved: &Option<String>, now: &str| saved.clone().filter(|saved| saved != now);
-        if let Some(saved) = differs(&self.data_center, &config.data_center) {
-            if config.ignore_dc {
+        let left = |what: &str, saved: &Option<String>, now: &str, may_leave: bool| {
+            let saved = saved.clone().filter(|saved| saved != now)?;
+            if may_leave {
                 tracing::warn!(
-                    "The data center is {} now, and was {saved}: data that belong to its replicas may not be here",
-                    config.data_center
+                    "The {what} is {now} now, and was {saved}: data that belong to its replicas may not be here"
                 );
-            } else {
-                return Err(IdentityError::DataCenter { saved, configured: config.data_center.clone() });
             }
+            (!may_leave).then_some(saved)
+        };
+        let (data_center, rack) = (&config.data_center, &config.rack);
+        if let Some(saved) = left("data center", &self.data_center, data_center, config.ignore_dc) {
+            return Err(IdentityError::DataCenter { saved, configured: data_center.clone() });
         }
-        if let Some(saved) = differs(&self.rack, &config.rack) {
-            if config.ignore_rack {
-                tracing::warn!(
-                    "The rack is {} now, and was {saved}: data that belong to its replicas may not be here",
-                    config.rack
-                );
-            } else {
-                return Err(IdentityError::Rack { saved, configured: config.rack.clone() });
-            }
+        if let Some(saved) = left("rack", &self.rack, rack, config.ignore_rack) {
+            return Err(IdentityError::Rack { saved, configured: rack.clone() });
         }
         Ok(())
     }
