@@ -50,8 +50,8 @@ const BLOOM_FILTER_FP_CHANCE_MIN: f64 = 6.71e-5;
 pub struct TableDefaults {
     /// `default_compaction`; none is size-tiered. Directories of 4.x have no such default.
     pub compaction: Option<CompactionOptions>,
-    /// The names in `memtable.configurations`, besides `default`. `None`: any name is taken, as in a schema
-    /// that another node has.
+    /// The names in `memtable.configurations`; `default` is one without it. `None`: any name is taken, as in
+    /// a schema that another node has.
     pub memtables: Option<Vec<String>>,
 }
 
