@@ -37,6 +37,7 @@ TYPES = {
     "int": lambda c: str(c.randint(0, 3)),
     "text": lambda c: c.choice(["''", "'a'", "'b'"]),
     "boolean": lambda c: c.choice(["true", "false"]),
+    "'LexicalUUIDType'": lambda c: f"{c.choice('08')}0000000-0000-1000-8000-00000000000{c.randint(0, 1)}",
     "list<int>": lambda c: f"[{', '.join(some(c, '012', 2))}]",
     "set<int>": lambda c: f"{{{', '.join(some(c, '012', 2))}}}",
     "map<int, text>": lambda c: str({k: c.choice("ab") for k in some(c, range(3), 2)}),
@@ -48,6 +49,7 @@ TYPES = {
     "counter": lambda c: str(c.randint(0, 3)),
 }
 SIMPLE = ["int", "int", "text", "boolean"]
+CLUSTERING = ["int", "int", "text"] * 3 + ["'LexicalUUIDType'"]
 VALUES = [kind for kind in TYPES if kind != "counter"] + ["int"] * 4
 
 
@@ -58,7 +60,7 @@ class Table:
         self.chance, self.name = chance, f"{KEYSPACE}.{name}"
         self.storage = chance.choice(["counter", "compact", "compact"] + ["plain"] * 14)
         self.keys = {f"p{i}": chance.choice(SIMPLE[:3]) for i in range(chance.choice([1, 1, 1, 2]))}
-        self.clustering = {f"c{i}": chance.choice(SIMPLE[:3]) for i in range(chance.choice([0, 0, 1, 1, 2, 3]))}
+        self.clustering = {f"c{i}": chance.choice(CLUSTERING) for i in range(chance.choice([0, 0, 1, 1, 2, 3]))}
         kinds = {"counter": ["counter"], "compact": SIMPLE}.get(self.storage, VALUES)
         count = chance.randint(0 if self.clustering and self.storage != "counter" else 1, 3)
         if self.storage == "compact" and self.clustering:

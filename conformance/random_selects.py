@@ -47,6 +47,7 @@ TYPES = {
     "blob": lambda c: c.choice(["0x", "0x00ff", "0xdeadbeef"]),
     "uuid": lambda c: f"00000000-0000-4000-8000-00000000000{c.randint(0, 4)}",
     "timeuuid": lambda c: f"00000000-0000-1000-8000-00000000000{c.randint(0, 4)}",
+    "'LexicalUUIDType'": lambda c: f"{c.choice('08')}0000000-0000-{c.choice('14')}000-8000-00000000000{c.randint(0, 2)}",
     "timestamp": lambda c: c.choice(["'2020-01-01'", "0", "123456789", "'2021-05-06 07:08:09.123+0000'"]),
     "date": lambda c: c.choice(["'2020-01-01'", "'1969-12-31'"]),
     "time": lambda c: c.choice(["'01:02:03'", "'23:59:59.999999999'"]),

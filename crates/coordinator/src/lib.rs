@@ -46,11 +46,12 @@ pub use placement::{Candidates, Placement, WritePlan};
 pub use read::{Interruption, Page, Pages, PullError, ReadRepairs, ReadRequest, ReadWork, Scope, Worked};
 pub use replica::{Answer, DataRequest, Hint, LoggedBatch, Replica, ReplicaError};
 pub use strategy::{Required, Strategy};
-pub use topology::{Keepers, Node, NodeState, Part, Parts, SingleNode, Topology};
+pub use topology::{DiskUsage, Keepers, Node, NodeState, Part, Parts, SingleNode, Topology};
 pub use write::{Hints, NoHints};
 
 use env::Env;
 use locks::KeyLocks;
+use model::DecoratedKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use uuid::Uuid;
@@ -120,6 +121,22 @@ impl Coordinator {
     /// The ring.
     pub fn topology(&self) -> &Arc<dyn Topology> {
         &self.topology
+    }
+
+    /// Takes note of how full this node's disks are.
+    pub fn set_disk_usage(&self, usage: DiskUsage) {
+        self.own.replicas().iter().for_each(|node| node.set_disk_usage(usage));
+    }
+
+    /// How full the fullest disks are that writes of these partitions go to, each with its keyspace. Where no
+    /// node has little room that costs next to nothing, and is the fullest in the ring.
+    pub fn disk_usage<'a>(&self, partitions: impl Iterator<Item = (&'a str, &'a DecoratedKey)>) -> DiskUsage {
+        let in_ring = self.topology.disk_usage();
+        if in_ring <= DiskUsage::Spacious {
+            return in_ring;
+        }
+        let placement = |(keyspace, key)| self.topology.placement(keyspace, key);
+        partitions.filter_map(placement).map(|placement| placement.disk_usage()).max().unwrap_or_default()
     }
 
     /// A timestamp for a write, in microseconds: now, but later than every one before, whatever the clock

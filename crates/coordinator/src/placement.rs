@@ -6,7 +6,7 @@
 
 use crate::error::CoordinatorError;
 use crate::strategy::{Required, Strategy};
-use crate::topology::Node;
+use crate::topology::{DiskUsage, Node};
 use model::Consistency;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -64,6 +64,12 @@ impl Placement {
     /// All replicas, closest first, dead ones included.
     pub fn replicas(&self) -> &[Arc<Node>] {
         &self.replicas
+    }
+
+    /// How full the fullest disks are that a write goes to.
+    pub(crate) fn disk_usage(&self) -> DiskUsage {
+        let nodes = self.replicas.iter().chain(&self.pending);
+        nodes.map(|node| node.disk_usage()).max().unwrap_or_default()
     }
 
     /// Whether the same nodes hold, and are about to hold, another part, in whatever order they are asked.

@@ -11,7 +11,7 @@ use model::DecoratedKey;
 use model::command::PartitionSelection;
 use model::schema::Schema;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use uuid::Uuid;
 
 /// Where a node is in its life.
@@ -23,6 +23,39 @@ pub enum NodeState {
     Joining,
     /// It hands its part over: it is read and written to.
     Leaving,
+}
+
+/// How full the disks of a node are, by the thresholds that its operator set (Cassandra's
+/// `DiskUsageState`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DiskUsage {
+    /// Nobody looks.
+    #[default]
+    NotAvailable,
+    /// There is room.
+    Spacious,
+    /// There is little.
+    Stuffed,
+    /// There is so little that clients shall write no more.
+    Full,
+}
+
+impl DiskUsage {
+    /// The word for it in gossip. What is no such word says nothing.
+    pub fn of_word(word: &str) -> DiskUsage {
+        let all = [DiskUsage::Spacious, DiskUsage::Stuffed, DiskUsage::Full];
+        all.into_iter().find(|usage| usage.word() == word).unwrap_or_default()
+    }
+
+    /// As gossip tells it.
+    pub fn word(self) -> &'static str {
+        match self {
+            DiskUsage::NotAvailable => "NOT_AVAILABLE",
+            DiskUsage::Spacious => "SPACIOUS",
+            DiskUsage::Stuffed => "STUFFED",
+            DiskUsage::Full => "FULL",
+        }
+    }
 }
 
 /// A node of the ring.
@@ -39,6 +72,7 @@ pub struct Node {
     /// How it is asked.
     pub replica: Arc<dyn Replica>,
     is_alive: AtomicBool,
+    disks: AtomicU8,
 }
 
 impl Node {
@@ -51,6 +85,7 @@ impl Node {
             state: NodeState::Normal,
             replica,
             is_alive: AtomicBool::new(true),
+            disks: AtomicU8::new(DiskUsage::NotAvailable as u8),
         }
     }
 
@@ -63,6 +98,18 @@ impl Node {
     /// Takes note that it does, or does not.
     pub fn set_alive(&self, is_alive: bool) {
         self.is_alive.store(is_alive, Ordering::Relaxed);
+    }
+
+    /// How full its disks are, as far as is known here.
+    pub fn disk_usage(&self) -> DiskUsage {
+        let all = [DiskUsage::NotAvailable, DiskUsage::Spacious, DiskUsage::Stuffed, DiskUsage::Full];
+        let known = self.disks.load(Ordering::Relaxed);
+        all.into_iter().find(|usage| *usage as u8 == known).unwrap_or_default()
+    }
+
+    /// Takes note of how full they are.
+    pub fn set_disk_usage(&self, usage: DiskUsage) {
+        self.disks.store(usage as u8, Ordering::Relaxed);
     }
 }
 
@@ -98,6 +145,11 @@ pub trait Topology: Send + Sync {
 
     /// The data centers of nodes that hold something, and how many of these each has.
     fn datacenters(&self) -> Vec<(Arc<str>, u32)>;
+
+    /// How full the fullest disks in the ring are. Costs next to nothing.
+    fn disk_usage(&self) -> DiskUsage {
+        DiskUsage::NotAvailable
+    }
 
     /// Who keeps the log of a batch, drawn anew for each.
     fn batch_keepers(&self, _random: &Random) -> Keepers {
@@ -176,5 +228,9 @@ impl Topology for SingleNode {
 
     fn datacenters(&self) -> Vec<(Arc<str>, u32)> {
         vec![(Arc::clone(&self.node.datacenter), 1)]
+    }
+
+    fn disk_usage(&self) -> DiskUsage {
+        self.node.disk_usage()
     }
 }

@@ -345,6 +345,8 @@ pub enum Advice {
 /// The space of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
+    /// Which device it is, as the system tells devices apart.
+    pub device: u64,
     /// Size of the device in bytes.
     pub total_bytes: u64,
     /// Bytes that this process may still write.

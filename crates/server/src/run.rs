@@ -6,7 +6,7 @@ use crate::auth::store::Store;
 use crate::config::{Config, DiskFailurePolicy, EncryptionPolicy, Millis, Settings};
 use crate::metrics::Metrics;
 use crate::net::{self, NetOptions, Security, Service};
-use crate::node::{Node, StartError, StartTransport, batches, estimates};
+use crate::node::{Node, StartError, StartTransport, batches, disks, estimates};
 use crate::slices::{ask_for_short_slices, take_time};
 use crate::tls::Tls;
 use crate::{admin, logging, sample};
@@ -155,6 +155,7 @@ async fn serve(
     chores.spawn(remove_expired_snapshots(Arc::clone(node)));
     chores.spawn(batches::keep_finishing(Arc::clone(node)));
     chores.spawn(estimates::keep_recording(Arc::clone(node)));
+    chores.spawn(disks::keep_watching(Arc::clone(node)));
     chores.spawn(keep_tls_current(Arc::clone(node)));
     chores.spawn(keep_credentials_current(Arc::clone(node)));
     if node.membership.is_some() {

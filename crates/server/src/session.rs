@@ -49,6 +49,7 @@ mod tests;
 
 use model::{DecoratedKey, TableSchema};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use coordinator::trace::{TraceSession, during};
@@ -97,6 +98,8 @@ pub struct Sessions {
     guards: bool,
     /// Whether their reads and writes are.
     guards_requests: bool,
+    /// When somebody was warned of disks with little room; the last number is never.
+    warned_of_disks_nanos: AtomicU64,
     /// Held from the look at the schema until its change is in force.
     schema_turn: tokio::sync::Mutex<()>,
 }
@@ -450,6 +453,7 @@ impl Sessions {
             schema_turn: tokio::sync::Mutex::new(()),
             guards: *state.config.guardrails != Guardrails::default(),
             guards_requests: state.config.guardrails.hold_requests(),
+            warned_of_disks_nanos: AtomicU64::new(u64::MAX),
             node: Arc::clone(state),
         });
         sessions.recall_statements();

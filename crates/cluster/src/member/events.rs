@@ -9,7 +9,7 @@ use crate::gossip::{AppState, EndpointState, Event, Gossiper, Now, Status, Statu
 use crate::messaging::Messenger;
 use crate::remote::{RemoteReplica, RemoteTimeouts};
 use crate::ring::{Member as RingMember, Members, Phase};
-use coordinator::Node;
+use coordinator::{DiskUsage, Node};
 use model::key::Token;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -310,7 +310,10 @@ impl Member {
                     back.push(Arc::clone(&node));
                 }
                 node.set_alive(is_alive);
-                let is_ready = gossiper.state(&record.endpoint).is_some_and(EndpointState::is_rpc_ready);
+                let state = gossiper.state(&record.endpoint);
+                let disks = state.and_then(|state| state.text(AppState::DISK_USAGE));
+                node.set_disk_usage(disks.map(DiskUsage::of_word).unwrap_or_default());
+                let is_ready = state.is_some_and(EndpointState::is_rpc_ready);
                 let is_up = is_alive && is_ready;
                 if is_up != is_told
                     && let Some(native) = record.native
@@ -325,7 +328,7 @@ impl Member {
                     }
                 }
                 let tokens = record.tokens.iter().map(|token| Token(*token)).collect();
-                let generation = gossiper.state(&record.endpoint).map_or(0, |state| state.generation);
+                let generation = state.map_or(0, |state| state.generation);
                 members.push(RingMember { endpoint: record.endpoint, node, tokens, phase, generation });
             }
             self.topology.set_members(Members::new(members));

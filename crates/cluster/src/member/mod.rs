@@ -34,7 +34,7 @@ use crate::remote::RemoteTimeouts;
 use crate::ring::RingTopology;
 use crate::ring::allocation::Neighbour;
 use crate::serve::Spawn;
-use coordinator::Node;
+use coordinator::{DiskUsage, Node};
 use env::Env;
 use env::sync::Mutex;
 use events::Known;
@@ -279,6 +279,15 @@ impl Member {
     /// Says whether clients are let in.
     pub fn set_ready(&self, is_ready: bool) {
         self.gossiper.lock().set(AppState::RPC_READY, values::rpc_ready(is_ready));
+    }
+
+    /// Says how full the disks of this node are.
+    pub fn set_disk_usage(&self, usage: DiskUsage) {
+        self.topology.this().set_disk_usage(usage);
+        // The words are short enough.
+        if let Ok(word) = Text::new(usage.word()) {
+            self.gossiper.lock().set(AppState::DISK_USAGE, word);
+        }
     }
 
     /// Tells the others that this node stops, and gives that time to arrive.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::messaging::{Inbox, Message, MessengerOptions, SendError, Transport};
 use crate::testing::Nobody;
+use coordinator::{DiskUsage, Topology as _};
 use model::{Mutation, Schema};
 use std::collections::HashMap;
 
@@ -199,6 +200,11 @@ async fn nodes_that_hear_of_each_other_are_one_ring_with_one_schema() {
         .await;
     let saved = of_first.saved.lock().get(&endpoint(2)).cloned().unwrap();
     assert_eq!((saved.host_id, saved.datacenter.as_str()), (Uuid::from_u128(2), "dc"));
+    assert_eq!(first.topology().disk_usage(), DiskUsage::NotAvailable);
+    for usage in [DiskUsage::Full, DiskUsage::Spacious] {
+        second.set_disk_usage(usage);
+        until(&first.env, || first.topology().disk_usage() == usage).await;
+    }
     second.announce_shutdown().await;
     until(&first.env, || live(&first) == 1).await;
     assert_eq!(first.topology().members().iter().count(), 2, "it holds its part still");

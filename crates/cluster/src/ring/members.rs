@@ -2,7 +2,7 @@
 
 use super::replicas::natural_replicas;
 use crate::endpoint::Endpoint;
-use coordinator::{Node, Strategy};
+use coordinator::{DiskUsage, Node, Strategy};
 use model::key::Token;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +49,7 @@ impl Member {
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     members: Vec<Member>,
+    disk_usage: DiskUsage,
 }
 
 /// Who has a token: the index of a member.
@@ -57,7 +58,13 @@ pub(super) type Owners = BTreeMap<Token, usize>;
 impl Members {
     /// A ring of these nodes.
     pub fn new(members: Vec<Member>) -> Members {
-        Members { members }
+        let disk_usage = members.iter().map(|member| member.node.disk_usage()).max().unwrap_or_default();
+        Members { members, disk_usage }
+    }
+
+    /// How full the fullest disks were when this was made.
+    pub(super) fn disk_usage(&self) -> DiskUsage {
+        self.disk_usage
     }
 
     /// The nodes.

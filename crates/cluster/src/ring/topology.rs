@@ -7,7 +7,7 @@ use super::members::{Members, Owners};
 use super::pending::Futures;
 use super::replicas::natural_replicas;
 use arc_swap::{ArcSwap, ArcSwapOption};
-use coordinator::{Keepers, Node, Part, Parts, Placement, Strategy, Topology};
+use coordinator::{DiskUsage, Keepers, Node, Part, Parts, Placement, Strategy, Topology};
 use env::random::Random;
 use foldhash::HashMap;
 use model::DecoratedKey;
@@ -177,6 +177,10 @@ impl Topology for RingTopology {
             }
         }
         found
+    }
+
+    fn disk_usage(&self) -> DiskUsage {
+        self.members.load().disk_usage().max(self.this.disk_usage())
     }
 
     /// Two live nodes of this data center, of two racks other than this node's where that is possible

@@ -102,6 +102,8 @@ pub struct Guardrails {
     /// In bytes.
     pub collection_size: Thresholds,
     pub items_per_collection: Thresholds,
+    /// In hundredths of what the disks hold.
+    pub data_disk_usage_percentage: Thresholds,
 }
 
 impl Default for Guardrails {
@@ -140,6 +142,7 @@ impl Default for Guardrails {
             column_value_size: none,
             collection_size: none,
             items_per_collection: none,
+            data_disk_usage_percentage: none,
         }
     }
 }

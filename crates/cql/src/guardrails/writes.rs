@@ -59,6 +59,20 @@ impl<'g> Inspection<'g> {
 }
 
 impl Guard {
+    /// The disks of replicas that a write goes to: they are full, or there is little room.
+    ///
+    /// # Errors
+    /// They are full.
+    pub fn replica_disk_usage(&self, is_full: bool) -> Result<()> {
+        const NAME: &str = "replica_disk_usage";
+        if is_full {
+            let message = "Write request failed because disk usage exceeds failure threshold";
+            return Err(self.refusal(NAME, None, message));
+        }
+        self.warn(NAME, None, "Replica disk usage exceeds warning threshold");
+        Ok(())
+    }
+
     /// USING TIMESTAMP.
     pub(crate) fn user_timestamps(&self) -> Result<()> {
         let allowed = self.rules.user_timestamps_enabled;

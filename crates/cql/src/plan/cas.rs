@@ -47,6 +47,8 @@ pub struct CasPlan {
     pub read: ReadCommand,
     /// Reads the first row of the partition, where a refusal shows that and it is not among the others.
     pub read_first: Option<ReadCommand>,
+    /// Whether it is a batch.
+    pub is_batch: bool,
     writes: Vec<BoundWrite>,
     conditions: ConditionsByRow,
     /// The columns that a refusal shows; `None` for all of them.
@@ -111,7 +113,7 @@ impl CasPlan {
         let shows_first = conditions.of_rows.is_empty() && !read.clusterings.is_all();
         let read_first =
             shows_first.then(|| first_row(ReadCommand { columns: relevant.clone(), ..read.clone() }));
-        Ok(CasPlan { table, key, read, read_first, writes, conditions, shown, relevant })
+        Ok(CasPlan { table, key, read, read_first, is_batch, writes, conditions, shown, relevant })
     }
 
     /// Evaluates the conditions on the rows of [`CasPlan::read`]; writes get `timestamp_micros`, which has to

@@ -148,6 +148,7 @@ impl FileSystem for DiskFileSystem {
         let stat =
             rustix::fs::statvfs(path).map_err(|e| with_path("measure the device of", path, e.into()))?;
         Ok(Space {
+            device: stat.f_fsid,
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
         })

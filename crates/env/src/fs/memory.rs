@@ -472,7 +472,7 @@ impl FileSystem for MemoryFileSystem {
     }
 
     fn space(&self, _path: &Path) -> io::Result<Space> {
-        Ok(Space { total_bytes: DEVICE_BYTES, free_bytes: DEVICE_BYTES })
+        Ok(Space { device: 0, total_bytes: DEVICE_BYTES, free_bytes: DEVICE_BYTES })
     }
 
     fn lock_exclusive(&self, path: &Path) -> io::Result<FileLock> {

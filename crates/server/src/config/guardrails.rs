@@ -6,7 +6,10 @@ use super::units::{ByteSize, Millis};
 use cql::ddl;
 use cql::guardrails::{Feature, Guardrails, Thresholds, Values};
 use engine::PartitionLimits;
+use env::fs::FileSystem;
 use model::Consistency;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A number as Cassandra has it, where -1 is no threshold.
 fn count(name: &str, side: &str, value: i64) -> Result<u64, String> {
@@ -29,6 +32,18 @@ fn count(name: &str, side: &str, value: i64) -> Result<u64, String> {
 /// Numbers of which more is worse.
 fn counts(name: &str, warn: i64, fail: i64) -> Result<Thresholds, String> {
     in_order(name, (warn, fail), "lower", fail >= warn)
+}
+
+/// Hundredths of which more is worse.
+fn percentages(name: &str, warn: i64, fail: i64) -> Result<Thresholds, String> {
+    for (side, value) in [("warn", warn), ("fail", fail)] {
+        if value > 100 {
+            return Err(format!(
+                "Invalid value {value} for {name}_{side}_threshold: maximum allowed value is 100"
+            ));
+        }
+    }
+    counts(name, warn, fail)
 }
 
 /// Numbers of which less is worse.
@@ -128,11 +143,34 @@ pub(super) fn partitions(settings: &Settings) -> Result<PartitionLimits, String>
     })
 }
 
+/// What the disks of `directories` are said to hold must be what they do hold.
+fn disk_size(fs: &dyn FileSystem, said: Option<ByteSize>, directories: &[PathBuf]) -> Result<(), String> {
+    const NAME: &str = "data_disk_usage_max_disk_size";
+    let Some(said) = said else { return Ok(()) };
+    if said.0 == 0 {
+        return Err(format!(
+            "Invalid value for {NAME}: 0 is not allowed; if attempting to disable use an empty value"
+        ));
+    }
+    // A directory may still have to be made.
+    let space = |directory: &PathBuf| directory.ancestors().find_map(|above| fs.space(above).ok());
+    let devices: BTreeMap<u64, u64> =
+        directories.iter().filter_map(space).map(|space| (space.device, space.total_bytes)).collect();
+    let there = ByteSize(devices.into_values().sum());
+    if said.0 > there.0 {
+        return Err(format!(
+            "Invalid value for {NAME}: {said} specified, but only {there} are actually available on disk"
+        ));
+    }
+    Ok(())
+}
+
 /// The guardrails.
 ///
 /// # Errors
 /// A threshold that cannot be, in words.
-pub(super) fn of(settings: &Settings) -> Result<Guardrails, String> {
+pub(super) fn of(fs: &dyn FileSystem, settings: &Settings) -> Result<Guardrails, String> {
+    disk_size(fs, settings.data_disk_usage_max_disk_size, &settings.data_file_directories)?;
     macro_rules! thresholds {
         ($read:ident, $name:literal, $warn:ident, $fail:ident) => {
             $read($name, settings.$warn, settings.$fail)?
@@ -264,6 +302,12 @@ pub(super) fn of(settings: &Settings) -> Result<Guardrails, String> {
             "items_per_collection",
             items_per_collection_warn_threshold,
             items_per_collection_fail_threshold
+        ),
+        data_disk_usage_percentage: thresholds!(
+            percentages,
+            "data_disk_usage_percentage",
+            data_disk_usage_percentage_warn_threshold,
+            data_disk_usage_percentage_fail_threshold
         ),
     })
 }

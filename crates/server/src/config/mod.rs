@@ -431,7 +431,7 @@ impl Draft {
             auth: self.auth,
             initial_superuser_password_file: args.initial_superuser_password_file.clone(),
             tables: tables::defaults(&settings).map_err(ConfigError::Invalid)?,
-            guardrails: Arc::new(guardrails::of(&settings).map_err(ConfigError::Invalid)?),
+            guardrails: Arc::new(guardrails::of(env.fs.as_ref(), &settings).map_err(ConfigError::Invalid)?),
             memory,
             engine,
             settings,

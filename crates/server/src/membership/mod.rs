@@ -30,7 +30,7 @@ use cluster::remote::RemoteTimeouts;
 use cluster::ring::RingTopology;
 use cluster::ring::allocation::{AllocationError, allocate};
 use cluster::serve::{ReplicaServer, Spawn};
-use coordinator::{Coordinator, Node as RingNode, Strategy};
+use coordinator::{Coordinator, DiskUsage, Node as RingNode, Strategy};
 use engine::{EngineError, StorageCompatibility};
 use host::NodeHost;
 use links::{NodeLinks, Place};
@@ -346,6 +346,11 @@ impl Membership {
     /// Tells the others whether clients are let in.
     pub(crate) fn set_ready(&self, is_ready: bool) {
         self.member.set_ready(is_ready);
+    }
+
+    /// Tells the others how full this node's disks are.
+    pub(crate) fn set_disk_usage(&self, usage: DiskUsage) {
+        self.member.set_disk_usage(usage);
     }
 
     /// Says farewell, and takes no messages any more.

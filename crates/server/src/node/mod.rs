@@ -20,6 +20,7 @@
 //! A second signal ends the process at once, as a crash would: nothing acknowledged is lost by it.
 
 pub(crate) mod batches;
+pub(crate) mod disks;
 mod error;
 pub(crate) mod estimates;
 mod saved_caches;

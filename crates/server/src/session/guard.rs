@@ -5,16 +5,30 @@
 //! `cql` looks at while it binds them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use coordinator::Strategy;
+use coordinator::{DiskUsage, Strategy};
 use cql::guardrails::Guard;
 use cql::plan::{BoundSelect, StatementKind};
-use model::{Consistency, Schema};
+use model::{Consistency, DecoratedKey, Schema};
 use protocol::response::error::{ErrorKind, ErrorResponse};
 
 use super::options::Options;
 use super::statements::Statement;
-use super::{Exchange, error};
+use super::{Exchange, Sessions, error};
+
+/// How often a client is warned of disks with little room, in nanoseconds.
+const DISK_WARNING_NANOS: u64 = 1_800_000_000_000;
+
+impl Sessions {
+    /// Whether it is time to warn somebody of disks with little room: once in half an hour, as Cassandra.
+    fn is_due_to_warn_of_disks(&self) -> bool {
+        let now = (self.clock)();
+        let next =
+            |last: u64| (last == u64::MAX || now.saturating_sub(last) >= DISK_WARNING_NANOS).then_some(now);
+        self.warned_of_disks_nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+}
 
 impl Exchange {
     /// The guardrails for the statements of this request, if there are any for reads and writes.
@@ -95,6 +109,23 @@ impl Exchange {
             _ => Ok(()),
         };
         self.guarded(Some(guard), judged)
+    }
+
+    /// Judges where writes go to: replicas whose disks are full take no more of those who are held.
+    pub(super) fn guard_disks<'a>(
+        &mut self,
+        partitions: impl Iterator<Item = (&'a str, &'a DecoratedKey)>,
+    ) -> Result<(), ErrorResponse> {
+        let usage = self.sessions.coordinator.disk_usage(partitions);
+        if usage <= DiskUsage::Spacious {
+            return Ok(());
+        }
+        let Some(guard) = self.any_guard() else { return Ok(()) };
+        let is_full = usage == DiskUsage::Full;
+        if !is_full && !self.sessions.is_due_to_warn_of_disks() {
+            return Ok(());
+        }
+        self.guarded(Some(&guard), guard.replica_disk_usage(is_full))
     }
 
     /// Judges a read that filters by what replicas may hold apart.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use coordinator::{CasRequest, CoordinatorError, Page, PullError, ReadRequest, ReplicaError};
 use cql::ast::BatchKind;
 use cql::plan::{BoundBatch, BoundWrite, CasOutcome, CasPlan, RowsRead};
-use model::{Consistency, Mutation, TableSchema, WriteType};
+use model::{Consistency, DecoratedKey, Mutation, TableSchema, WriteType};
 use partition::{Deadline, ReadContext};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
@@ -32,6 +32,7 @@ pub(super) async fn single(
     let rows = read_before(exchange, write, options).await?;
     let made = write.mutations(&rows);
     let mutations = substantial(exchange.guarded(options.bind.guard.as_deref(), made)?);
+    exchange.guard_disks(partitions_of(&mutations))?;
     exchange.note(|| format!("Writing {} mutations to {}", mutations.len(), write.table.name));
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let written = if write.is_counter {
@@ -59,6 +60,7 @@ pub(super) async fn batch(
     let (batch, rows) = (Arc::new(batch), Arc::new(rows));
     let made = merged(exchange, &batch, &rows, options).await?;
     let mutations = substantial(exchange.guarded(options.bind.guard.as_deref(), made)?);
+    exchange.guard_disks(partitions_of(&mutations))?;
     warn_of_short_log(exchange, &batch);
     check_size(exchange, &batch, &mutations)?;
     count_partitions(exchange, batch.kind, &mutations);
@@ -117,6 +119,10 @@ pub(super) async fn conditional(
         contention: exchange.deadline(sessions.node.timeouts.get(TimeoutKind::CasContention)),
         write: exchange.write_deadline(),
     };
+    if plan.is_batch {
+        // As in Cassandra, which lets single ones through.
+        exchange.guard_disks(std::iter::once((plan.table.keyspace.as_str(), &plan.key)))?;
+    }
     exchange.note(|| format!("Evaluating conditions on {}", plan.table.name));
     let outcome = decide_and_write(exchange, &plan, limits).await;
     exchange.guarded(options.bind.guard.as_deref(), Ok(()))?;
@@ -253,6 +259,12 @@ fn all_rows(page: &mut Page) -> Result<RowsRead, PullError> {
         found.push(&row);
     }
     Ok(found)
+}
+
+/// The partitions that are written to, with their keyspaces.
+fn partitions_of(mutations: &[Mutation]) -> impl Iterator<Item = (&str, &DecoratedKey)> {
+    let updates = mutations.iter().filter_map(|mutation| mutation.updates.first());
+    updates.map(|update| (update.table.keyspace.as_str(), &update.key))
 }
 
 /// Without updates that change nothing.

@@ -22,6 +22,12 @@ fn guardrails_that_cannot_be_end_the_start_in_cassandras_words() {
             "column_value_size_warn_threshold: 2KiB\ncolumn_value_size_fail_threshold: 1KiB",
             &["The warn threshold 2KiB for column_value_size_warn_threshold should be lower than", "1KiB"],
         ),
+        (
+            "data_disk_usage_percentage_fail_threshold: 101",
+            &["_fail_threshold: maximum allowed value is 100"],
+        ),
+        ("data_disk_usage_max_disk_size: 0B", &["attempting to disable use an empty value"]),
+        ("data_disk_usage_max_disk_size: 9999999999GiB", &["9999999999GiB specified, but only", "on disk"]),
         ("collection_size_fail_threshold: 0B", &["attempting to disable use an empty value"]),
         (
             "minimum_replication_factor_fail_threshold: 2",
@@ -64,5 +70,9 @@ fn guardrails_are_those_of_the_file() {
     assert_eq!(guardrails.maximum_timestamp, Thresholds { warn: 2_000_000, fail: 0 });
     assert_eq!(guardrails.table_properties.ignored, ["cdc", "comment"]);
     assert_eq!(guardrails.write_consistency_levels.disallowed, [Consistency::Any, Consistency::All]);
+    let yaml = "data_disk_usage_percentage_warn_threshold: 70\ndata_disk_usage_percentage_fail_threshold: 90\n\
+                data_disk_usage_max_disk_size: 1KiB";
+    let disks = load(yaml).unwrap().guardrails.data_disk_usage_percentage;
+    assert_eq!(disks, Thresholds { warn: 70, fail: 90 });
     assert!(!guardrails.group_by_enabled && guardrails.allow_filtering_enabled);
 }

@@ -1,6 +1,7 @@
 //! Guardrails hold ordinary roles, and nobody else.
 
 use super::*;
+use coordinator::DiskUsage;
 use cql::guardrails::{Guardrails, Thresholds};
 use std::sync::Arc;
 
@@ -98,6 +99,39 @@ fn use_can_be_switched_off_for_all() {
         assert_eq!(refused(client, "USE ks").await, (ErrorKind::Invalid, words.clone()));
         let prepare = Request::Prepare(Prepare { statement: "USE ks".to_owned(), keyspace: None });
         assert_eq!(error(client.call(prepare).await), (ErrorKind::Invalid, words));
+        db.stop().await;
+    });
+}
+
+#[test]
+fn full_disks_take_no_more_of_ordinary_roles() {
+    run(async {
+        let db = open_guarded(&Env::for_test(134), with(false), Guardrails::default()).await;
+        let root = &mut superuser(&db).await;
+        create(root).await;
+        cql(root, "CREATE ROLE bob WITH PASSWORD = 'bob' AND LOGIN = true").await;
+        let bob = &mut login(&db, "bob", "bob").await;
+        let write = "DELETE FROM ks.t WHERE k = 1";
+        let batch = format!("BEGIN BATCH {write}; DELETE FROM ks.t WHERE k = 2; APPLY BATCH");
+
+        db.node.coordinator.set_disk_usage(DiskUsage::Stuffed);
+        let words = "Guardrail replica_disk_usage violated: Replica disk usage exceeds warning threshold";
+        assert_eq!(bob.exchange(asking(write)).await.extras.warnings, [words]);
+        // Not with each write.
+        assert!(bob.exchange(asking(write)).await.extras.warnings.is_empty());
+
+        db.node.coordinator.set_disk_usage(DiskUsage::Full);
+        let words = "Guardrail replica_disk_usage violated: Write request failed because disk usage exceeds \
+                     failure threshold";
+        let conditional = "BEGIN BATCH DELETE FROM ks.t WHERE k = 1 AND c = 1 IF EXISTS; APPLY BATCH";
+        for text in [write, &batch, conditional] {
+            assert_eq!(refused(bob, text).await, (ErrorKind::Invalid, words.to_owned()));
+            cql(root, text).await;
+        }
+        cql(bob, "SELECT * FROM ks.t").await;
+
+        db.node.coordinator.set_disk_usage(DiskUsage::Spacious);
+        cql(bob, write).await;
         db.stop().await;
     });
 }
