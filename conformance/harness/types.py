@@ -368,7 +368,7 @@ def encode(t, literal):
         sign, digits, exponent = Decimal(plain).as_tuple()
         unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
         return struct.pack(">i", -exponent) + minimal(unscaled)
-    if name in ("uuid", "timeuuid"):
+    if name in ("uuid", "timeuuid") or name == "custom" and t.label.endswith("LexicalUUIDType"):
         return uuid.UUID(plain).bytes
     if name == "inet":
         return ipaddress.ip_address(plain).packed
