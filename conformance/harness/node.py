@@ -26,16 +26,20 @@ def free_address(port=9042, first=60):
     Each process begins its search elsewhere: the node of another suite may be down for a moment and come back. Workers
     of one run (pytest-xdist) have places of their own.
     """
-    places = list(range(first, 250))
-    worker, workers = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if worker:
-        places = places[int(worker.removeprefix("gw"))::workers]
+    places = places_of(os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), first)
     turn = os.getpid() * 7 % len(places)
     for last in places[turn:] + places[:turn]:
         address = f"127.0.0.{last}"
         if all(can_bind(*taken) for taken in ((address, port), (address, 7000), ("127.0.0.1", 20000 + last))):
             return address
     raise RuntimeError("no free loopback address")
+
+
+def places_of(worker, workers, first):
+    """The last numbers of the addresses of a worker, or of a process that has no others beside it. No two workers share one,
+    wherever their searches begin."""
+    turn = int(worker.removeprefix("gw")) if worker else 0
+    return [last for last in range(first, 250) if not worker or last % workers == turn]
 
 
 def can_bind(address, port):

@@ -6,7 +6,7 @@ import sys
 import time
 
 from harness.in_place import Directory
-from harness.node import alive
+from harness.node import alive, places_of
 from harness.statements import Statement, as_json, literal_of, value, value_bytes
 from harness.types import Type
 
@@ -26,6 +26,12 @@ def until(check):
             return
         time.sleep(0.01)
     raise AssertionError("not within a minute")
+
+
+def test_workers_share_no_address_wherever_they_look_first():
+    places = [{place for first in (40, 60, 70) for place in places_of(f"gw{n}", 3, first)} for n in range(3)]
+    assert sum(map(len, places)) == len(set.union(*places)) == 210
+    assert places_of(None, 1, 60) == list(range(60, 250))
 
 
 def test_a_process_lives_until_its_last_thread_has_ended():
