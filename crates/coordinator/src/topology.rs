@@ -41,13 +41,15 @@ pub enum DiskUsage {
 }
 
 impl DiskUsage {
-    /// The word for it in gossip. What is no such word says nothing.
+    const ALL: [DiskUsage; 4] =
+        [DiskUsage::NotAvailable, DiskUsage::Spacious, DiskUsage::Stuffed, DiskUsage::Full];
+
+    /// What a word of gossip means. One that is not known says nothing.
     pub fn of_word(word: &str) -> DiskUsage {
-        let all = [DiskUsage::Spacious, DiskUsage::Stuffed, DiskUsage::Full];
-        all.into_iter().find(|usage| usage.word() == word).unwrap_or_default()
+        DiskUsage::ALL.into_iter().find(|usage| usage.word() == word).unwrap_or_default()
     }
 
-    /// As gossip tells it.
+    /// The word for it in gossip.
     pub fn word(self) -> &'static str {
         match self {
             DiskUsage::NotAvailable => "NOT_AVAILABLE",
@@ -102,9 +104,8 @@ impl Node {
 
     /// How full its disks are, as far as is known here.
     pub fn disk_usage(&self) -> DiskUsage {
-        let all = [DiskUsage::NotAvailable, DiskUsage::Spacious, DiskUsage::Stuffed, DiskUsage::Full];
         let known = self.disks.load(Ordering::Relaxed);
-        all.into_iter().find(|usage| *usage as u8 == known).unwrap_or_default()
+        DiskUsage::ALL.into_iter().find(|usage| *usage as u8 == known).unwrap_or_default()
     }
 
     /// Takes note of how full they are.

@@ -98,7 +98,7 @@ pub struct Sessions {
     guards: bool,
     /// Whether their reads and writes are.
     guards_requests: bool,
-    /// When somebody was warned of disks with little room; the last number is never.
+    /// When somebody was warned of disks with little room; `u64::MAX` is never.
     warned_of_disks_nanos: AtomicU64,
     /// Held from the look at the schema until its change is in force.
     schema_turn: tokio::sync::Mutex<()>,

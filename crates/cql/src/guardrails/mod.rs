@@ -102,7 +102,7 @@ pub struct Guardrails {
     /// In bytes.
     pub collection_size: Thresholds,
     pub items_per_collection: Thresholds,
-    /// In hundredths of what the disks hold.
+    /// In percent of what the disks hold.
     pub data_disk_usage_percentage: Thresholds,
 }
 

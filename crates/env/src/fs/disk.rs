@@ -145,10 +145,12 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = fs::metadata(path).map_err(|e| with_path("look up", path, e))?;
         let stat =
             rustix::fs::statvfs(path).map_err(|e| with_path("measure the device of", path, e.into()))?;
         Ok(Space {
-            device: stat.f_fsid,
+            device: metadata.dev(),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
         })

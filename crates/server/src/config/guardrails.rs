@@ -34,7 +34,7 @@ fn counts(name: &str, warn: i64, fail: i64) -> Result<Thresholds, String> {
     in_order(name, (warn, fail), "lower", fail >= warn)
 }
 
-/// Hundredths of which more is worse.
+/// Percentages of which more is worse.
 fn percentages(name: &str, warn: i64, fail: i64) -> Result<Thresholds, String> {
     for (side, value) in [("warn", warn), ("fail", fail)] {
         if value > 100 {
@@ -143,7 +143,7 @@ pub(super) fn partitions(settings: &Settings) -> Result<PartitionLimits, String>
     })
 }
 
-/// What the disks of `directories` are said to hold must be what they do hold.
+/// The disks of `directories` have to be as large as they are said to be.
 fn disk_size(fs: &dyn FileSystem, said: Option<ByteSize>, directories: &[PathBuf]) -> Result<(), String> {
     const NAME: &str = "data_disk_usage_max_disk_size";
     let Some(said) = said else { return Ok(()) };

@@ -395,9 +395,9 @@ settings! {
     items_per_collection_warn_threshold: i64 = -1;
     /// Elements that a statement may write to a collection.
     items_per_collection_fail_threshold: i64 = -1;
-    /// Hundredths of the disks from which on a warning is given; -1 is none.
+    /// How many percent of the disks are used where a warning is given; -1 is none.
     data_disk_usage_percentage_warn_threshold: i64 = -1;
-    /// Hundredths of the disks that may be used where ordinary roles write; -1 is no limit.
+    /// How many percent of the disks may be used, if ordinary roles are to write; -1 is no limit.
     data_disk_usage_percentage_fail_threshold: i64 = -1;
     /// What the disks hold, if it shall be less than they do.
     data_disk_usage_max_disk_size: Option<ByteSize> = None;
