@@ -13,7 +13,7 @@ use crate::error::CoordinatorError;
 use crate::local::ReadObserver;
 use crate::paxos::{Ballot, Proposal, Round};
 use crate::read::{Page, PullError, ReadRequest};
-use crate::topology::unknown_keyspace;
+use crate::topology::unplaced;
 use model::command::ReadCommand;
 use model::{Consistency, DecoratedKey, Mutation, PartitionUpdate, TableSchema, WriteType};
 use partition::{Deadline, ReadContext};
@@ -60,7 +60,7 @@ impl Coordinator {
         let (contention, write) = (request.contention_deadline.as_ref(), request.write_deadline.as_ref());
         let key = &request.key;
         let placement = self.topology.placement(&table.keyspace, key);
-        let placement = placement.ok_or_else(|| unknown_keyspace(&table.keyspace))?;
+        let placement = placement.ok_or_else(|| unplaced(&*self.topology, &table.keyspace))?;
         let round = Round {
             coordinator: self,
             placement: &placement,

@@ -79,7 +79,7 @@ impl Strategy {
     }
 
     /// Whether some replicas of a keyspace are transient: they keep data only until it was repaired. A
-    /// [`Strategy`] takes all replicas for full ones.
+    /// [`Strategy`] takes all replicas for full ones, so a ring does not serve such a keyspace.
     pub fn has_transient(replication: &Replication) -> bool {
         let is_factor = |name: &str| match replication.short_class() {
             "NetworkTopologyStrategy" => true,

@@ -9,7 +9,7 @@ use env::random::Random;
 use foldhash::HashMap;
 use model::DecoratedKey;
 use model::command::PartitionSelection;
-use model::schema::Schema;
+use model::schema::{KeyspaceSchema, Schema};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use uuid::Uuid;
@@ -138,10 +138,10 @@ pub trait Topology: Send + Sync {
     /// The schema in force.
     fn schema(&self) -> Arc<Schema>;
 
-    /// Who holds a partition of `keyspace`. `None` for an unknown keyspace.
+    /// Who holds a partition of `keyspace`. `None` for a keyspace that is unknown, or cannot be served.
     fn placement(&self, keyspace: &str, key: &DecoratedKey) -> Option<Arc<Placement>>;
 
-    /// Who holds the selected partitions of `keyspace`. `None` for an unknown keyspace.
+    /// As [`Topology::placement`], for the selected partitions.
     fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Parts>;
 
     /// The data centers of nodes that hold something, and how many of these each has.
@@ -167,8 +167,14 @@ pub enum Keepers {
     Others(Vec<Arc<Node>>),
 }
 
-pub(crate) fn unknown_keyspace(name: &str) -> CoordinatorError {
-    CoordinatorError::Invalid(format!("Keyspace '{name}' does not exist"))
+/// Why a keyspace is on no node.
+pub(crate) fn unplaced(topology: &dyn Topology, name: &str) -> CoordinatorError {
+    let schema = topology.schema();
+    let has_transient = |keyspace: &Arc<KeyspaceSchema>| Strategy::has_transient(&keyspace.replication);
+    CoordinatorError::Invalid(match schema.keyspaces.get(name).is_some_and(has_transient) {
+        true => format!("Keyspace '{name}' has transient replicas, which Ilion does not support in a ring"),
+        false => format!("Keyspace '{name}' does not exist"),
+    })
 }
 
 /// The ring of one node.

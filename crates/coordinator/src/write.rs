@@ -16,7 +16,7 @@ use crate::paxos::Proposal;
 use crate::placement::{Placement, WritePlan};
 use crate::replica::{Answer, Replica, ReplicaError};
 use crate::strategy::Required;
-use crate::topology::{Node, Parts, unknown_keyspace};
+use crate::topology::{Node, Parts, unplaced};
 use env::random::Random;
 use model::command::PartitionSelection;
 use model::{Consistency, Mutation, TableSchema, WriteType};
@@ -140,7 +140,7 @@ impl Coordinator {
         let parts = self
             .topology
             .split(&table.keyspace, &everything)
-            .ok_or_else(|| unknown_keyspace(&table.keyspace))?;
+            .ok_or_else(|| unplaced(&*self.topology, &table.keyspace))?;
         let placements = match parts {
             Parts::Whole(placement) => vec![placement],
             Parts::Several(parts) => parts.into_iter().map(|part| part.placement).collect(),
@@ -172,7 +172,7 @@ impl Coordinator {
             .first()
             .ok_or_else(|| CoordinatorError::Internal("a mutation without updates".to_owned()))?;
         let keyspace = &update.table.keyspace;
-        self.topology.placement(keyspace, &update.key).ok_or_else(|| unknown_keyspace(keyspace))
+        self.topology.placement(keyspace, &update.key).ok_or_else(|| unplaced(&*self.topology, keyspace))
     }
 }
 

@@ -204,6 +204,19 @@ fn schema(options: &[(&str, &str)]) -> Arc<Schema> {
     Arc::new(schema)
 }
 
+#[test]
+fn a_keyspace_with_transient_replicas_is_on_no_node() {
+    for (factor, is_served) in [("3", true), ("3/0", true), ("3/1", false)] {
+        let schema = schema(&[("dc", "1"), ("far", factor)]);
+        let members = vec![member(1, "dc:r", &[0]), member(2, "far:r", &[10])];
+        let ring = RingTopology::new(Arc::clone(&members[0].node), move || Arc::clone(&schema));
+        ring.set_members(Members::new(members));
+        assert_eq!(ring.placement("ks", &key(1)).is_some(), is_served, "{factor}");
+        let everything = PartitionSelection::Range(KeyRange::FULL);
+        assert_eq!(ring.split("ks", &everything).is_some(), is_served, "{factor}");
+    }
+}
+
 fn key(k: i32) -> DecoratedKey {
     DecoratedKey::new(PartitionKey::from_components(&[&k.to_be_bytes()]))
 }

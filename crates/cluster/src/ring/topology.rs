@@ -96,8 +96,11 @@ impl Known {
         ends.sort_unstable();
         ends.dedup();
         let place = Place { members: &members, owners: &owners, futures: &futures, this };
-        let keyspaces = schema.keyspaces.values();
-        let by_keyspace = keyspaces
+        let by_keyspace = schema
+            .keyspaces
+            .values()
+            // A transient replica that is taken for a full one lacks rows.
+            .filter(|keyspace| !Strategy::has_transient(&keyspace.replication))
             .map(|keyspace| {
                 (keyspace.name.clone(), place.segments(&ends, Strategy::of(&keyspace.replication)))
             })

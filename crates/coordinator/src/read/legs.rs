@@ -4,7 +4,7 @@ use super::{ReadRequest, Scope};
 use crate::error::CoordinatorError;
 use crate::paging;
 use crate::placement::Placement;
-use crate::topology::{Part, Parts, unknown_keyspace};
+use crate::topology::{Part, Parts, unplaced};
 use crate::{Coordinator, LocalReplica};
 use model::Consistency;
 use model::command::{PartitionSelection, ReadCommand};
@@ -92,7 +92,7 @@ impl Coordinator {
         }
         let keyspace = &command.table.keyspace;
         let parts = self.topology.split(keyspace, &command.partitions);
-        match parts.ok_or_else(|| unknown_keyspace(keyspace))? {
+        match parts.ok_or_else(|| unplaced(&*self.topology, keyspace))? {
             Parts::Whole(placement) => legs.push(Leg { command: Arc::clone(command), scan, placement }),
             Parts::Several(parts) => {
                 legs.extend(parts.into_iter().map(|Part { selection, placement }| {

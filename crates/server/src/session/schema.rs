@@ -128,7 +128,7 @@ pub(super) async fn was_merged(sessions: &Arc<Sessions>, old: &Schema, new: &Sch
     if let Some(keyspace) = with_transient_replicas(new).filter(|_| with_transient_replicas(old).is_none()) {
         tracing::error!(
             keyspace,
-            "another node has given a keyspace transient replicas, which are not supported here: its reads may lack rows"
+            "another node has given a keyspace transient replicas, which are not supported here: its reads and writes are refused"
         );
     }
     for change in differences(old, new) {
