@@ -73,21 +73,31 @@ impl Known {
     }
 
     /// Takes note of what a node says of itself. `None` for one that is no member, or not known enough.
-    fn hear(&mut self, endpoint: Endpoint, state: &EndpointState, gossiper: &Gossiper) -> Option<KnownNode> {
+    /// Nodes of the data center `near` are reached at the address that they have there.
+    fn hear(
+        &mut self,
+        endpoint: Endpoint,
+        state: &EndpointState,
+        gossiper: &Gossiper,
+        near: Option<&str>,
+    ) -> Option<KnownNode> {
         let before = self.nodes.get(&endpoint);
         let text = |key: AppState| state.text(key).map(str::to_owned);
         let or = |new: Option<String>, old: fn(&PeerRecord) -> &String| {
             new.or_else(|| before.map(|known| old(&known.record).clone()))
         };
         let phase = phase_of(state, gossiper).or_else(|| before.map(|known| known.phase.clone()))?;
+        let datacenter = or(text(AppState::DC), |record| &record.datacenter)?;
+        let internal = near.filter(|near| *near == datacenter).and_then(|_| internal_of(endpoint, state));
         let record = PeerRecord {
             endpoint,
             host_id: state.host_id().or_else(|| before.map(|known| known.record.host_id))?,
-            datacenter: or(text(AppState::DC), |record| &record.datacenter)?,
+            datacenter,
             rack: or(text(AppState::RACK), |record| &record.rack)?,
             release_version: text(AppState::RELEASE_VERSION)
                 .or_else(|| before.and_then(|known| known.record.release_version.clone())),
             native: native_of(endpoint, state).or_else(|| before.and_then(|known| known.record.native)),
+            preferred: internal.or_else(|| before.and_then(|known| known.record.preferred)),
             schema: state.schema().or_else(|| before.and_then(|known| known.record.schema)),
             tokens: state.tokens().or_else(|| before.map(|known| known.record.tokens.clone()))?,
         };
@@ -122,6 +132,14 @@ fn tell_what_is_not_done(endpoint: Endpoint, status: StatusKind) {
         ),
         _ => {}
     }
+}
+
+/// Where a node is reached by those of its network.
+fn internal_of(endpoint: Endpoint, state: &EndpointState) -> Option<Endpoint> {
+    let with_port = state.text(AppState::INTERNAL_ADDRESS_AND_PORT).and_then(|text| text.parse().ok());
+    let without = || Some(Endpoint::new(state.text(AppState::INTERNAL_IP)?.parse().ok()?, endpoint.port));
+    let found = with_port.map(|socket: std::net::SocketAddr| Endpoint::from(socket)).or_else(without)?;
+    Some(found).filter(|found| !found.ip.is_unspecified())
 }
 
 /// Where clients find a node.
@@ -280,7 +298,8 @@ impl Member {
     /// Makes the ring of what is known now. `changed` have said something new. What clients are to be told.
     fn refresh(&self, changed: BTreeSet<Endpoint>) -> Vec<RingEvent> {
         let mut told = Vec::new();
-        let (mut saved, mut back) = (Vec::new(), Vec::new());
+        let (mut saved, mut back, mut reached) = (Vec::new(), Vec::new(), Vec::new());
+        let near = self.options.prefers_local.then_some(&*self.topology.this().datacenter);
         {
             let gossiper = self.gossiper.lock();
             let mut known = self.known.lock();
@@ -296,7 +315,7 @@ impl Member {
                 });
             }
             for (endpoint, state) in gossiper.states().filter(|(endpoint, _)| *endpoint != own) {
-                let Some(heard) = known.hear(endpoint, state, &gossiper) else { continue };
+                let Some(heard) = known.hear(endpoint, state, &gossiper, near) else { continue };
                 if changed.contains(&endpoint) && !matches!(heard.phase, Phase::Joining | Phase::Replacing(_))
                 {
                     saved.push(heard.record);
@@ -327,12 +346,15 @@ impl Member {
                         known.is_new &= !is_up;
                     }
                 }
+                let preferred = record.preferred.filter(|_| near.is_some());
+                reached.extend(preferred.map(|at| (record.endpoint, at.socket())));
                 let tokens = record.tokens.iter().map(|token| Token(*token)).collect();
                 let generation = state.map_or(0, |state| state.generation);
                 members.push(RingMember { endpoint: record.endpoint, node, tokens, phase, generation });
             }
             self.topology.set_members(Members::new(members));
         }
+        reached.into_iter().for_each(|(endpoint, at)| self.messenger.transport().reach_at(endpoint, at));
         saved.iter().for_each(|record| self.host.save_peer(record));
         back.iter().for_each(|node| self.host.is_back(node));
         told

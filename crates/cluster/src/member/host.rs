@@ -26,6 +26,8 @@ pub struct PeerRecord {
     pub release_version: Option<String>,
     /// Where clients find it.
     pub native: Option<Endpoint>,
+    /// Where nodes of its data center reach it, if that is known to be another address (`preferred_ip`).
+    pub preferred: Option<Endpoint>,
     /// The version of its schema.
     pub schema: Option<Uuid>,
     /// Its tokens.

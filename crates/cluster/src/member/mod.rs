@@ -77,6 +77,8 @@ pub struct MemberOptions {
     pub native: Endpoint,
     /// Its own address in its network.
     pub internal: IpAddr,
+    /// Whether it reaches nodes of its data center at their addresses there (`prefer_local`).
+    pub prefers_local: bool,
     /// Versions of SSTables that it writes and reads, such as `big-nb`.
     pub sstable_versions: Vec<String>,
     /// How long other nodes may take.

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 #[derive(Default)]
 struct Network {
     inboxes: Mutex<HashMap<Endpoint, Weak<dyn Inbox>>>,
+    /// Where a node reaches another.
+    reached: Mutex<HashMap<(Endpoint, Endpoint), std::net::SocketAddr>>,
 }
 
 struct Wire {
@@ -26,6 +28,10 @@ impl Transport for Wire {
 
     fn version(&self, _: Endpoint) -> Option<u32> {
         Some(12)
+    }
+
+    fn reach_at(&self, to: Endpoint, at: std::net::SocketAddr) {
+        self.network.reached.lock().insert((self.own, to), at);
     }
 
     fn send(&self, to: Endpoint, message: Message) -> Result<(), SendError> {
@@ -97,16 +103,16 @@ fn endpoint(n: u8) -> Endpoint {
 
 /// Node `n`; the first is the seed. `version` is that of its schema.
 fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<Member>, Arc<FakeHost>) {
-    member_at(network, n, host_id, version, n)
+    member_at(network, n, host_id, version, (n, "dc"))
 }
 
-/// As `member`; clients find it at the address of `native`.
+/// As `member`; clients find it at the address of a number, in a data center.
 fn member_at(
     network: &Arc<Network>,
     n: u8,
     host_id: u128,
     version: u128,
-    native: u8,
+    (native, datacenter): (u8, &str),
 ) -> (Arc<Member>, Arc<FakeHost>) {
     let env = Env::real();
     let own = endpoint(n);
@@ -120,7 +126,7 @@ fn member_at(
         forgotten: Mutex::default(),
         told: Mutex::default(),
     });
-    let node = Arc::new(Node::new(Uuid::from_u128(host_id), "dc", "rack", Arc::new(Nobody)));
+    let node = Arc::new(Node::new(Uuid::from_u128(host_id), datacenter, "rack", Arc::new(Nobody)));
     let of_schema = Arc::clone(&host);
     let topology = Arc::new(RingTopology::new(node, move || of_schema.schema()));
     let text = |text: &str| Text::new(text).unwrap();
@@ -139,7 +145,8 @@ fn member_at(
         release_version: "5.0.5".to_owned(),
         messaging_version: 12,
         native: native_of(native),
-        internal: own.ip,
+        internal: [10, 0, 0, n].into(),
+        prefers_local: true,
         sstable_versions: vec!["big-nb".to_owned()],
         timeouts: RemoteTimeouts::default(),
     };
@@ -211,6 +218,22 @@ async fn nodes_that_hear_of_each_other_are_one_ring_with_one_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_of_a_data_center_reach_each_other_in_it() {
+    let network = Arc::new(Network::default());
+    let (first, of_first, second) = two_members(&network).await;
+    let (far, _) = member_at(&network, 3, 3, 7, (3, "elsewhere"));
+    join(&far).await.unwrap();
+    until(&first.env, || live(&first) == 3 && live(&second) == 3 && live(&far) == 3).await;
+    let at = |n: u8| std::net::SocketAddr::from(([10, 0, 0, n], 7_000));
+    let reached = network.reached.lock().clone();
+    let expected = [((endpoint(1), endpoint(2)), at(2)), ((endpoint(2), endpoint(1)), at(1))];
+    assert_eq!(reached, HashMap::from(expected));
+    until(&first.env, || of_first.saved.lock().contains_key(&endpoint(3))).await;
+    let saved = |n: u8| of_first.saved.lock().get(&endpoint(n)).map(|peer| peer.preferred);
+    assert_eq!((saved(2), saved(3)), (Some(Some(at(2).into())), Some(None)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_does_not_join_under_the_address_of_another() {
     let network = Arc::new(Network::default());
     let (_first, _, _second) = two_members(&network).await;
@@ -265,7 +288,7 @@ async fn comes_back_under_another_address(is_found_elsewhere: bool) {
     let (first, of_first, second) = two_members(&network).await;
     second.announce_shutdown().await;
     until(&first.env, || live(&first) == 1).await;
-    let (moved, of_moved) = member_at(&network, 3, 2, 7, if is_found_elsewhere { 3 } else { 2 });
+    let (moved, of_moved) = member_at(&network, 3, 2, 7, (if is_found_elsewhere { 3 } else { 2 }, "dc"));
     moved.look_around().await.unwrap();
     moved.begin().await.unwrap();
     moved.take_tokens(vec![20]).unwrap();

@@ -8,6 +8,7 @@
 use super::message::Message;
 use super::verb::Verb;
 use crate::endpoint::Endpoint;
+use std::net::SocketAddr;
 use std::sync::Weak;
 
 /// Why a message was not taken.
@@ -53,6 +54,10 @@ pub trait Transport: Send + Sync {
 
     /// The messaging version of the connections to a peer; `None` before the first one.
     fn version(&self, to: Endpoint) -> Option<u32>;
+
+    /// Where a peer is reached from now on, which may be another address than the one that it is known by.
+    /// Its connections move there, and nothing is lost. A network without such addresses does nothing.
+    fn reach_at(&self, _to: Endpoint, _at: SocketAddr) {}
 
     /// Sends a message.
     ///

@@ -119,6 +119,9 @@ pub struct Config {
     pub broadcast_address: IpAddr,
     /// Address of the node itself, for system.local.
     pub listen_address: IpAddr,
+    /// Whether the nodes of its data center are reached at their addresses in it (`prefer_local` of
+    /// cassandra-rackdc.properties).
+    pub prefers_local: bool,
     /// Address of the CQL port that drivers are told; never a wildcard.
     pub broadcast_rpc_address: IpAddr,
     /// Where the admin API listens.
@@ -407,6 +410,7 @@ impl Draft {
         }
         let ring = self.ring.finish(settings.storage_port, broadcast, args.single_node);
         let ring = ring.map_err(ConfigError::Invalid)?;
+        let prefers_local = self.places.prefers_local(&snitch);
         let (data_center, rack) =
             self.places.find(&snitch, broadcast, ring.is_some()).map_err(ConfigError::Invalid)?;
         self.warnings.extend(places::warning(&snitch, &data_center, &rack));
@@ -420,6 +424,7 @@ impl Draft {
             cql_address: SocketAddr::new(bind, settings.native_transport_port),
             broadcast_address: broadcast,
             listen_address: listen,
+            prefers_local,
             broadcast_rpc_address: told,
             admin_address,
             metrics_address,

@@ -4,7 +4,7 @@
 //! | snitch | where they are |
 //! |---|---|
 //! | SimpleSnitch | `datacenter1`, `rack1` |
-//! | GossipingPropertyFileSnitch | `dc`, `rack` in cassandra-rackdc.properties; else `dc1` and `rack1` |
+//! | GossipingPropertyFileSnitch | `dc`, `rack` in cassandra-rackdc.properties; else `dc1` and `rack1`. With `prefer_local` there, nodes of one data center meet at their addresses in it |
 //! | PropertyFileSnitch | the line of the node's address in cassandra-topology.properties, or its `default` |
 //! | RackInferringSnitch | the second and the third octet of the address |
 //!
@@ -22,6 +22,8 @@ const TOPOLOGY_FILE: &str = "cassandra-topology.properties";
 pub(super) struct Places {
     pub data_center: Option<String>,
     pub rack: Option<String>,
+    /// Whether nodes of one data center reach each other at their addresses in it.
+    prefers_local: bool,
     /// Host and place of each line of cassandra-topology.properties.
     topology: Option<Vec<(String, String)>>,
 }
@@ -33,10 +35,16 @@ impl Places {
             match key.as_str() {
                 "dc" => self.data_center = Some(value),
                 "rack" => self.rack = Some(value),
+                "prefer_local" => self.prefers_local = value.eq_ignore_ascii_case("true"),
                 _ => {}
             }
         }
         self.topology = read(TOPOLOGY_FILE).map(|text| properties(&text).collect());
+    }
+
+    /// `prefer_local`, where the snitch reads it.
+    pub(super) fn prefers_local(&self, snitch: &str) -> bool {
+        self.prefers_local && snitch == "GossipingPropertyFileSnitch"
     }
 
     /// Data center and rack.
@@ -140,6 +148,24 @@ mod tests {
 
     fn at(data_center: &str, rack: &str) -> Result<(String, String), String> {
         Ok((data_center.to_owned(), rack.to_owned()))
+    }
+
+    #[test]
+    fn the_snitch_that_reads_prefer_local_honours_it() {
+        let (env, yaml) = (Env::for_test(1), Path::new("/etc/cassandra.yaml"));
+        env.fs.create_dir_all(Path::new("/etc")).unwrap();
+        for (line, is_honoured) in [
+            ("prefer_local=true", true),
+            ("prefer_local = TRUE", true),
+            ("prefer_local=yes", false),
+            ("dc=a", false),
+        ] {
+            env.fs.write(&yaml.with_file_name(RACK_FILE), line.as_bytes()).unwrap();
+            let mut places = Places::default();
+            places.read_files(&env, yaml);
+            assert_eq!(places.prefers_local("GossipingPropertyFileSnitch"), is_honoured, "{line}");
+            assert!(!places.prefers_local("PropertyFileSnitch"));
+        }
     }
 
     #[test]

@@ -82,6 +82,8 @@ settings! {
     listen_interface_prefer_ipv6: bool = false;
     /// Address that other nodes are told.
     broadcast_address: Option<IpAddr> = None;
+    /// Whether the node listens for others at that address, too.
+    listen_on_broadcast_address: bool = false;
     /// Address that clients connect to.
     rpc_address: Option<IpAddr> = None;
     /// Network interface whose address that is, in place of `rpc_address`.

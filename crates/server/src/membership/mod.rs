@@ -131,7 +131,11 @@ impl Membership {
         let mut tcp = TcpOptions::new(me);
         let versions = messaging_versions(config.engine.storage_compatibility);
         tcp.versions = versions;
-        tcp.listen = std::net::SocketAddr::new(config.listen_address, me.port);
+        tcp.listen = vec![std::net::SocketAddr::new(config.listen_address, me.port)];
+        let listens_there = config.listen_address.is_unspecified() || config.listen_address == me.ip;
+        if config.settings.listen_on_broadcast_address && !listens_there {
+            tcp.listen.push(me.socket());
+        }
         tcp.connect_from = Some(config.listen_address).filter(|address| !address.is_unspecified());
         let framing = if ring.compresses { Framing::Lz4 } else { Framing::Crc };
         let of_schema = Arc::clone(&state.engine);
@@ -172,6 +176,7 @@ impl Membership {
             messaging_version: versions.max,
             native: Endpoint::new(config.broadcast_rpc_address, config.cql_address.port()),
             internal: config.listen_address,
+            prefers_local: config.prefers_local,
             sstable_versions: vec![peers::sstable_version(&state.engine)],
             timeouts: RemoteTimeouts {
                 request: Duration::from_millis(config.settings.request_timeout.0),
@@ -273,13 +278,11 @@ impl Membership {
     }
 
     async fn try_join(&self) -> Result<(), MembershipError> {
-        let config = &self.state.config;
-        let listen = std::net::SocketAddr::new(config.listen_address, config.settings.storage_port);
-        let address = self.transport.listen().map_err(|error| {
+        let addresses = self.transport.listen().map_err(|(listen, error)| {
             tracing::error!(%listen, %error, "the storage port cannot be had");
             MembershipError::Port(listen)
         })?;
-        tracing::info!(%address, "listens for other nodes");
+        tracing::info!(?addresses, "listens for other nodes");
         let around = self.member.look_around().await?;
         let is_alone = around.others.is_empty();
         tracing::info!(others = around.others.len(), "asked who is in the ring");

@@ -73,6 +73,10 @@ fn record(table: &TableSchema, key: &DecoratedKey, row: &Row, now_s: u32) -> Opt
         let ip = value("native_address").and_then(|bytes| address(&bytes))?;
         Some(Endpoint::new(ip, value("native_port").and_then(|bytes| port(&bytes))?))
     };
+    let preferred = || {
+        let ip = value("preferred_ip").and_then(|bytes| address(&bytes))?;
+        Some(Endpoint::new(ip, value("preferred_port").and_then(|bytes| port(&bytes))?))
+    };
     Some(PeerRecord {
         endpoint: Endpoint::new(address(&key.key.0)?, row.clustering.value(0).and_then(port)?),
         host_id: uuid("host_id")?,
@@ -80,6 +84,7 @@ fn record(table: &TableSchema, key: &DecoratedKey, row: &Row, now_s: u32) -> Opt
         rack: text("rack")?,
         release_version: text("release_version"),
         native: native(),
+        preferred: preferred(),
         schema: uuid("schema_version"),
         tokens: tokens.unwrap_or_default(),
     })
@@ -100,8 +105,15 @@ pub(super) fn save(state: &NodeState, peer: &PeerRecord) -> Result<(), EngineErr
     ];
     let native_ip = peer.native.and_then(|native| native.ip.into_value());
     let native_port = peer.native.and_then(|native| i32::from(native.port).into_value());
-    let new = [("native_address", native_ip.clone()), ("native_port", native_port)];
-    let old = [("rpc_address", native_ip)];
+    let preferred_ip = peer.preferred.and_then(|preferred| preferred.ip.into_value());
+    let preferred_port = peer.preferred.and_then(|preferred| i32::from(preferred.port).into_value());
+    let new = [
+        ("native_address", native_ip.clone()),
+        ("native_port", native_port),
+        ("preferred_ip", preferred_ip.clone()),
+        ("preferred_port", preferred_port),
+    ];
+    let old = [("preferred_ip", preferred_ip), ("rpc_address", native_ip)];
     let tables: [(&str, &[(&str, Value)]); 2] = [("peers_v2", &new), ("peers", &old)];
     for (name, others) in tables {
         let table = state.engine.system_table(name);

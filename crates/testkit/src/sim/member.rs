@@ -377,6 +377,7 @@ fn member_options(engine: &Engine, who: &Identity, own: Endpoint) -> Result<Memb
         messaging_version: VERSION_40,
         native: Endpoint::new(own.ip, 9_042),
         internal: own.ip,
+        prefers_local: false,
         sstable_versions: vec!["big-nb".to_owned()],
         timeouts: RemoteTimeouts::default(),
     })

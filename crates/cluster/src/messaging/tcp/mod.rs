@@ -51,8 +51,8 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 pub struct TcpOptions {
     /// This node, as it is named in handshakes: `broadcast_address` and `storage_port`. Answers go there.
     pub me: Endpoint,
-    /// Where it listens: `listen_address` and `storage_port`.
-    pub listen: SocketAddr,
+    /// Where it listens: `listen_address` and `storage_port`, and `broadcast_address` if that is wanted, too.
+    pub listen: Vec<SocketAddr>,
     /// The address that its connections come from; `None` leaves that to the system.
     pub connect_from: Option<IpAddr>,
     /// What it speaks.
@@ -87,7 +87,7 @@ impl TcpOptions {
     pub fn new(me: Endpoint) -> TcpOptions {
         TcpOptions {
             me,
-            listen: me.socket(),
+            listen: vec![me.socket()],
             connect_from: None,
             versions: Versions::CASSANDRA_4,
             send_bytes: QueueBytes::default(),
@@ -168,18 +168,18 @@ impl TcpTransport {
     /// Listens, and takes connections until [`TcpTransport::stop`]. Where it listens.
     ///
     /// # Errors
-    /// When the address is not to be had.
-    pub fn listen(&self) -> io::Result<SocketAddr> {
+    /// When an address is not to be had: that address, and why. It listens nowhere then.
+    pub fn listen(&self) -> Result<Vec<SocketAddr>, (SocketAddr, io::Error)> {
         let _runtime = self.shared.runtime.enter();
-        let address = self.shared.options.listen;
-        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // What is left of connections of an earlier life does not keep the address.
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        let listener = socket.listen(BACKLOG)?;
-        let address = listener.local_addr()?;
-        self.shared.runtime.spawn(accept(listener, Arc::clone(&self.shared)));
-        Ok(address)
+        let addresses = self.shared.options.listen.iter();
+        let listeners: Vec<(TcpListener, SocketAddr)> =
+            addresses.map(|at| listener(*at).map_err(|error| (*at, error))).collect::<Result<_, _>>()?;
+        let seats = Arc::new(Semaphore::new(self.shared.options.inbound_connections_max));
+        let listens = listeners.into_iter().map(|(listener, at)| {
+            self.shared.runtime.spawn(accept(listener, Arc::clone(&seats), Arc::clone(&self.shared)));
+            at
+        });
+        Ok(listens.collect())
     }
 
     /// Waits until what was sent so far is written, for at most so long. Whether it is.
@@ -239,6 +239,12 @@ impl Transport for TcpTransport {
         self.shared.peers.get(to)?.version()
     }
 
+    fn reach_at(&self, to: Endpoint, at: SocketAddr) {
+        if let Some(peer) = self.shared.peers.enter(to) {
+            peer.outbound().iter().for_each(|outbound| outbound.reach_at(at));
+        }
+    }
+
     fn send(&self, to: Endpoint, message: Message) -> Result<(), SendError> {
         let len = message.encoded_len();
         let max = self.shared.options.message_bytes_max;
@@ -265,9 +271,19 @@ impl Transport for TcpTransport {
     }
 }
 
-/// Takes connections.
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let seats = Arc::new(Semaphore::new(shared.options.inbound_connections_max));
+/// A listener, and where it listens.
+fn listener(at: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // What is left of connections of an earlier life does not keep the address.
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    let listener = socket.listen(BACKLOG)?;
+    let at = listener.local_addr()?;
+    Ok((listener, at))
+}
+
+/// Takes connections, while there are seats for them.
+async fn accept(listener: TcpListener, seats: Arc<Semaphore>, shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
     loop {
         let accepted = tokio::select! {

@@ -7,8 +7,10 @@
 //!    whose failure lets it do without encryption ([`super::stream::Links::falls_back`]).
 //! 3. It writes what waits, as many messages at a time as make a good piece. Small ones share frames, a large
 //!    one is framed piece by piece.
-//! 4. A message is written once. If the connection breaks meanwhile, what became of the message is not known.
-//! 5. Nothing comes back. A peer that sends something, or closes, ends the connection, also while nothing is
+//! 4. A peer that is to be reached at another address ([`Outbound::reach_at`]) gets a new connection, after
+//!    what the old one has begun.
+//! 5. A message is written once. If the connection breaks meanwhile, what became of the message is not known.
+//! 6. Nothing comes back. A peer that sends something, or closes, ends the connection, also while nothing is
 //!    to be sent.
 
 use super::super::counters::{Outbound as OutboundCounts, OutboundCounters, Sum};
@@ -24,6 +26,7 @@ use super::stream::{Attempt, Link};
 use crate::endpoint::Endpoint;
 use env::sync::Mutex;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -53,12 +56,16 @@ enum OutboundError {
     Closed,
     #[error("the peer sends where nothing is to come")]
     Talks,
+    #[error("the peer is reached at another address")]
+    Moved,
 }
 
 #[derive(Debug)]
 struct State {
     queue: Queue,
     life: Life,
+    /// Where the peer is reached.
+    at: SocketAddr,
     /// The way past the task, while it waits for messages.
     shortcut: Option<Shortcut>,
 }
@@ -101,7 +108,7 @@ impl Outbound {
             kind,
             version,
             allowance,
-            state: Mutex::new(State { queue, life: Life::NotStarted, shortcut: None }),
+            state: Mutex::new(State { queue, life: Life::NotStarted, at: to.socket(), shortcut: None }),
             queued: Notify::new(),
             interrupted: Notify::new(),
             is_connected: AtomicBool::new(false),
@@ -171,6 +178,15 @@ impl Outbound {
         self.tell_lost(shared, expired, Loss::Expired);
     }
 
+    /// From now on the peer is reached there.
+    pub(super) fn reach_at(&self, at: SocketAddr) {
+        let mut state = self.state.lock();
+        if state.at != at {
+            state.at = at;
+            self.queued.notify_one();
+        }
+    }
+
     /// Gives up the connection, and what waits for it.
     pub(super) fn interrupt(&self, shared: &Shared) {
         let lost = self.state.lock().queue.drain();
@@ -226,7 +242,7 @@ impl Outbound {
             };
             self.state.lock().shortcut = None;
             self.is_connected.store(false, Ordering::Relaxed);
-            let Some(error) = broken else { continue };
+            let Some(error) = broken.filter(|error| !matches!(error, OutboundError::Moved)) else { continue };
             let pause = retry.next();
             tracing::debug!(to = %self.to, kind = %self.kind, %error, ?pause, "no connection");
             tokio::select! {
@@ -260,7 +276,8 @@ impl Outbound {
     async fn live(&self, shared: &Arc<Shared>, retry: &mut Retry, attempt: Attempt) -> OutboundError {
         self.counters.connection_attempts.add(1);
         let framing = shared.links.framing(self.to);
-        let opened = self.open(shared, framing, attempt);
+        let at = self.state.lock().at;
+        let opened = self.open(shared, at, framing, attempt);
         let (stream, version) = match shared.env.tasks.timeout(shared.options.connect_timeout, opened).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(error)) => return error,
@@ -268,9 +285,10 @@ impl Outbound {
         };
         self.counters.successful_connection_attempts.add(1);
         self.is_connected.store(true, Ordering::Relaxed);
-        tracing::debug!(to = %self.to, kind = %self.kind, version, ?framing, "connected");
+        tracing::debug!(to = %self.to, %at, kind = %self.kind, version, ?framing, "connected");
         let shortcut = Shortcut::of(&stream, framing, version);
-        let mut writer = Writer { stream, framing, packer: Packer::new(framing), out: Vec::new(), shortcut };
+        let packer = Packer::new(framing);
+        let mut writer = Writer { stream, at, framing, packer, out: Vec::new(), shortcut };
         let mut batch = Vec::new();
         loop {
             if let Err(error) = self.write_next(shared, version, &mut writer, &mut batch).await {
@@ -301,7 +319,12 @@ impl Outbound {
                     unsent = shortcut.take_unsent(&mut writer.out);
                     writer.shortcut = Some(shortcut);
                 }
-                state.queue.pop(BATCH_BYTES, now_nanos, batch, &mut expired);
+                match (state.at == writer.at, writer.out.is_empty()) {
+                    (true, _) => state.queue.pop(BATCH_BYTES, now_nanos, batch, &mut expired),
+                    (false, true) => return Err(OutboundError::Moved),
+                    // What was begun is written first.
+                    (false, false) => {}
+                }
                 if batch.is_empty() && writer.out.is_empty() {
                     state.shortcut = writer.shortcut.take();
                 }
@@ -329,15 +352,15 @@ impl Outbound {
     async fn open(
         &self,
         shared: &Shared,
+        at: SocketAddr,
         framing: Framing,
         attempt: Attempt,
     ) -> Result<(Link, u32), OutboundError> {
-        let address = self.to.socket();
-        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         if let Some(source) = shared.options.connect_from {
             socket.bind((source, 0).into())?;
         }
-        let tcp = socket.connect(address).await?;
+        let tcp = socket.connect(at).await?;
         tcp.set_nodelay(true)?;
         super::keep_alive(&tcp, &shared.options);
         let wrapped = shared.links.connected(tcp, self.to, attempt).await;
@@ -379,6 +402,8 @@ impl Outbound {
 /// Frames messages and writes them.
 struct Writer {
     stream: Link,
+    /// Where it goes.
+    at: SocketAddr,
     framing: Framing,
     packer: Packer,
     out: Vec<u8>,

@@ -80,7 +80,7 @@ fn node(framing: Framing, change: impl FnOnce(&mut TcpOptions)) -> Node {
         messenger.respond(&reply, answer).unwrap();
     };
     messenger.handle(Verb::ReadReq, Arc::new(echo));
-    while let Err(error) = transport.listen() {
+    while let Err((_, error)) = transport.listen() {
         // A node that had the address was stopped, and is about to leave it.
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         std::thread::yield_now();
@@ -125,7 +125,7 @@ fn listening_over(links: Arc<dyn Links>, change: impl FnOnce(&mut TcpOptions)) -
     let notes = Arc::new(Notes { got: Mutex::new(Some(got_sender)), lost: Mutex::new(Some(lost_sender)) });
     let inbox = Arc::downgrade(&notes);
     transport.attach(inbox);
-    let at = transport.listen().unwrap();
+    let at = transport.listen().unwrap()[0];
     Listening { transport, got, lost, _notes: notes, at }
 }
 
@@ -247,7 +247,7 @@ fn messages_wait_for_a_node_that_is_not_there_yet() {
         until(|| a.transport.outbound()[0].1[1].connection_attempts >= 2).await;
         let b = node(Framing::Crc, |options| {
             options.me = later;
-            options.listen = later.socket();
+            options.listen = vec![later.socket()];
         });
         assert_eq!(call.await.unwrap().unwrap().payload, "k");
         drop(b);
@@ -266,10 +266,46 @@ fn a_node_that_comes_back_is_connected_to_again() {
         until(|| a.transport.outbound()[0].1[1].active_connections == 0).await;
         let again = node(Framing::Crc, |options| {
             options.me = b.me;
-            options.listen = b.me.socket();
+            options.listen = vec![b.me.socket()];
         });
         a.messenger.call(again.me, request(), TIMEOUT).await.unwrap();
         assert_eq!(a.transport.outbound()[0].1[1].successful_connection_attempts, 2);
+    });
+}
+
+#[test]
+fn a_node_is_reached_at_another_address_and_nothing_is_lost() {
+    runtime().block_on(async {
+        let a = node(Framing::Crc, |_| ());
+        let (known, elsewhere) = (free_address(), free_address());
+        let b = node(Framing::Crc, |options| {
+            options.me = known;
+            options.listen = vec![known.socket(), elsewhere.socket()];
+        });
+        let calls = |count: u32| {
+            let request = |n: u32| Message::new(Verb::ReadReq, n.to_be_bytes().to_vec());
+            let calls = (0..count).map(|n| (n, tokio::spawn(a.messenger.call(known, request(n), TIMEOUT))));
+            calls.collect::<Vec<_>>()
+        };
+        let mut before = calls(1_000);
+        a.transport.reach_at(known, elsewhere.socket());
+        before.extend(calls(1_000));
+        for (n, call) in before {
+            assert_eq!(call.await.unwrap().unwrap().payload[..], n.to_be_bytes());
+        }
+        // The old connection is given up although nothing is to be sent.
+        let counts = || b.transport.inbound()[0].1;
+        until(|| counts().active_connections == 1).await;
+        let only_there = free_address();
+        let again = node(Framing::Crc, |options| {
+            options.me = known;
+            options.listen = vec![only_there.socket()];
+        });
+        a.transport.reach_at(known, only_there.socket());
+        until(|| counts().active_connections == 0).await;
+        let answer = a.messenger.call(known, Message::new(Verb::ReadReq, "k"), TIMEOUT).await;
+        assert_eq!(answer.unwrap().payload, "k");
+        drop((b, again));
     });
 }
 
