@@ -18,15 +18,17 @@ from harness.wire import Wire
 # How long a hint is in memory alone.
 HINTS_MS = 1000
 # What a Cassandra logs of clients that sent it odd values, of queries, of a node that is down, of reads that were on their way for
-# too long, of the machine.
+# too long, of the machine, of its own gossip after a pause.
 OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
-                       "|MonitoringTask - Some operations timed out|Trigger directory doesn't exist|local pause|whose timeout expired before|skipped default role setup: some nodes")
+                       "|MonitoringTask - Some operations timed out|Trigger directory doesn't exist|local pause|Gossip stage has \d+ pending tasks|whose timeout expired before|skipped default role setup: some nodes")
 # GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too. And a Cassandra may be
 # asked to lead a counter, by others that take it for alive before it takes them.
 OWN_FAULT = re.compile("has an open RT bound as its last item|UnavailableException: Cannot achieve consistency level")
 # The id of a statement in a warning, which has the name of a keyspace in it.
 IDS = re.compile("statement id: [0-9a-f]+")
 COMPLAINT = re.compile(r"^(WARN|ERROR)\b")
+# What a Cassandra logs of a node that ends while it connects to it.
+NOT_CONNECTED = re.compile(r"->/([\d.]+):\d+-\w+-\[no-channel\] failed to connect")
 
 
 def until(check, what, seconds=90):
@@ -56,7 +58,7 @@ class Ring:
 
     def __init__(self, directory, release, kinds=("cassandra", "ilion", "ilion"), settings=()):
         self.version, *modes = release.split()
-        self.directory, self.kinds, self.nodes, self.joiners, self.marks = directory, kinds, [], [], {}
+        self.directory, self.kinds, self.nodes, self.joiners, self.marks, self.ended = directory, kinds, [], [], {}, set()
         self.cassandras, self.ilions = [], []
         self.settings = [*settings, *(f"storage_compatibility_mode: {mode}" for mode in modes)]
 
@@ -107,6 +109,7 @@ class Ring:
 
     def swap(self, node):
         """Has the other kind take the place of a node, on its directory."""
+        self.ended.add(node.address)
         if isinstance(node, Cassandra):
             node.stop()
             other = InRing(node.directory, node.address)
@@ -161,7 +164,8 @@ class Ring:
                 log.seek(self.marks[node])
                 lines = log.read().splitlines()
             for line, next_line in zip(lines, lines[1:] + [""]):
-                if OWN_FAULT.search(next_line):
+                unreached = NOT_CONNECTED.search(line)
+                if OWN_FAULT.search(next_line) or unreached and unreached[1] in self.ended:
                     continue
                 if is_cassandra and COMPLAINT.match(line) and not OF_OTHERS.search(line):
                     found.append(f"{node.address} {line}")
