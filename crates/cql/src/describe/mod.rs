@@ -46,9 +46,35 @@ pub struct DescribeRows {
     pub rows: Vec<Vec<Option<Bytes>>>,
 }
 
-/// `CREATE TABLE` with everything that is needed to read the table's files again: what a snapshot keeps.
+/// What a snapshot keeps: the table with everything that is needed to read its files again, behind the types
+/// that it needs.
 pub fn schema_cql(table: &TableSchema, release: Release) -> String {
-    text::table(table, &Form { release, internals: true, is_virtual: false, is_view: false })
+    let mut types = Vec::new();
+    let columns = text::write_order(table).map(|column| &column.ty);
+    columns.chain(table.dropped.iter().map(|gone| &gone.ty)).for_each(|ty| add_types(ty, &mut types));
+    let form = Form { release, internals: true, is_virtual: false, is_view: false, if_not_exists: true };
+    let mut out = String::new();
+    for ty in types {
+        out.push_str(&text::user_type(ty, true));
+        out.push_str("\n\n");
+    }
+    out.push_str(&text::table(table, &form));
+    out
+}
+
+/// Adds the user types that a type needs, each behind those that it needs itself.
+fn add_types<'t>(ty: &'t CqlType, out: &mut Vec<&'t Arc<UserType>>) {
+    match ty {
+        CqlType::Udt { definition, .. } => add_type(definition, out),
+        other => other.inner().into_iter().for_each(|inner| add_types(inner, out)),
+    }
+}
+
+fn add_type<'t>(ty: &'t Arc<UserType>, out: &mut Vec<&'t Arc<UserType>>) {
+    if out.iter().all(|added| added.name != ty.name) {
+        ty.fields.iter().for_each(|(_, field)| add_types(field, out));
+        out.push(ty);
+    }
 }
 
 /// Describes.
@@ -162,7 +188,8 @@ impl Described<'_> {
     }
 
     fn form(&self, is_virtual: bool, is_view: bool) -> Form {
-        Form { release: self.schema.release, internals: self.internals, is_virtual, is_view }
+        let (release, internals) = (self.schema.release, self.internals);
+        Form { release, internals, is_virtual, is_view, if_not_exists: false }
     }
 
     /// A table, its indexes and its views.
@@ -213,7 +240,8 @@ impl Described<'_> {
 }
 
 fn user_type(ty: &Arc<UserType>) -> Element {
-    Element { keyspace: ty.keyspace.clone(), kind: "type", name: quoted(&ty.name), text: text::user_type(ty) }
+    let text = text::user_type(ty, false);
+    Element { keyspace: ty.keyspace.clone(), kind: "type", name: quoted(&ty.name), text }
 }
 
 fn is_users(keyspace: &KeyspaceSchema) -> bool {
@@ -236,29 +264,8 @@ fn keys<T>(map: &BTreeMap<String, T>) -> Vec<String> {
 
 /// The types of a keyspace, each after those that it needs.
 fn types_in_order(keyspace: &KeyspaceSchema) -> Vec<&Arc<UserType>> {
-    fn add_inner<'k>(ty: &CqlType, keyspace: &'k KeyspaceSchema, out: &mut Vec<&'k Arc<UserType>>) {
-        match ty {
-            CqlType::Udt { definition, .. } => {
-                if let Some(known) = keyspace.types.get(&definition.name) {
-                    add(known, keyspace, out);
-                }
-            }
-            other => other.inner().into_iter().for_each(|ty| add_inner(ty, keyspace, out)),
-        }
-    }
-    fn add<'k>(ty: &'k Arc<UserType>, keyspace: &'k KeyspaceSchema, out: &mut Vec<&'k Arc<UserType>>) {
-        if out.iter().any(|added| added.name == ty.name) {
-            return;
-        }
-        for (_, field) in &ty.fields {
-            add_inner(field, keyspace, out);
-        }
-        out.push(ty);
-    }
     let mut out = Vec::with_capacity(keyspace.types.len());
-    for ty in keyspace.types.values() {
-        add(ty, keyspace, &mut out);
-    }
+    keyspace.types.values().for_each(|ty| add_type(ty, &mut out));
     out
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Form {
     pub is_virtual: bool,
     /// Whether it is the table of a view.
     pub is_view: bool,
+    /// Whether nothing is made that is there.
+    pub if_not_exists: bool,
 }
 
 /// The name, quoted where CQL needs that.
@@ -52,12 +54,18 @@ pub(super) fn keyspace(keyspace: &KeyspaceSchema) -> String {
     )
 }
 
+/// IF NOT EXISTS, where that is wanted.
+fn condition(if_not_exists: bool) -> &'static str {
+    if if_not_exists { "IF NOT EXISTS " } else { "" }
+}
+
 /// `CREATE TYPE`.
-pub(super) fn user_type(ty: &UserType) -> String {
+pub(super) fn user_type(ty: &UserType, if_not_exists: bool) -> String {
     let fields: Vec<String> =
         ty.fields.iter().map(|(name, ty)| format!("    {} {ty}", quoted(name))).collect();
     let name = if is_quoted_in_types(&ty.name) { format!("\"{}\"", ty.name) } else { quoted(&ty.name) };
-    format!("CREATE TYPE {}.{name} (\n{}\n);", quoted(&ty.keyspace), fields.join(",\n"))
+    let condition = condition(if_not_exists);
+    format!("CREATE TYPE {condition}{}.{name} (\n{}\n);", quoted(&ty.keyspace), fields.join(",\n"))
 }
 
 /// `CREATE TABLE`. With `internals` the table gets its id. A dropped column is created, dropped and, if it
@@ -81,6 +89,7 @@ pub(super) fn table(table: &TableSchema, form: &Form) -> String {
         (false, None) => "CREATE",
     });
     out.push_str(" TABLE ");
+    out.push_str(condition(form.if_not_exists));
     out.push_str(&name);
     out.push_str(" (\n");
     let dropped = dropped_columns(table, internals);

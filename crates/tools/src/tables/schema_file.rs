@@ -10,8 +10,14 @@ use cql::parser::parse_statement;
 use env::Env;
 use model::schema::Replication;
 use model::{KeyspaceSchema, Schema, TableSchema};
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
+
+/// How the comment begins in which a table with COMPACT STORAGE is described.
+const WARNING: &str = "/*\nWarning: Table ";
+/// What stands before its statement there.
+const APPROXIMATE: &str = "(this should not be used to reproduce this schema)\n";
 
 /// What was read of a file.
 pub(super) struct SchemaFile {
@@ -28,7 +34,7 @@ pub(super) fn read(env: &Env, path: &Path) -> Result<SchemaFile, Failure> {
 /// Reads statements.
 pub(super) fn parse(env: &Env, text: &str) -> SchemaFile {
     let mut out = SchemaFile { schema: Schema::default(), failures: Vec::new() };
-    for text in statements(text) {
+    for text in statements(&without_warnings(text)) {
         if let Err(error) = out.apply(env, text) {
             let start: String = text.chars().take(60).collect();
             out.failures.push(format!("{error} in \"{start}\""));
@@ -39,7 +45,14 @@ pub(super) fn parse(env: &Env, text: &str) -> SchemaFile {
 
 impl SchemaFile {
     fn apply(&mut self, env: &Env, text: &str) -> Result<(), String> {
-        let statement = parse_statement(text).map_err(|e| e.to_string())?.statement;
+        let mut statement = parse_statement(text).map_err(|e| e.to_string())?.statement;
+        if let Statement::CreateTable(create) = &mut statement
+            && create.compact_storage
+        {
+            // The text of DESCRIBE orders clustering columns that it does not show, too.
+            let keys = &create.primary_keys;
+            create.clustering_order.retain(|(name, _)| keys.iter().any(|key| key.clustering.contains(name)));
+        }
         let keyspace = match &statement {
             Statement::CreateTable(create) => create.table.keyspace.as_ref(),
             Statement::AlterTable(alter) => alter.table.keyspace.as_ref(),
@@ -98,6 +111,27 @@ impl SchemaFile {
     }
 }
 
+/// The text with its tables that have COMPACT STORAGE, which DESCRIBE and snapshots tell of in comments.
+/// These warn of making them again, which does not matter to who reads files.
+fn without_warnings(text: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(WARNING)
+        && let Some((words, table)) = behind.split_once(APPROXIMATE)
+        && !words.contains("*/")
+        && let Some((table, after)) = table.split_once("\n*/")
+    {
+        out.push_str(before);
+        out.push_str(table);
+        rest = after;
+    }
+    if rest.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
 /// The statements of a text: what lies between semicolons that are in no string, name or comment.
 pub(crate) fn statements(text: &str) -> Vec<&str> {
     let (mut out, mut start, mut at) = (Vec::new(), 0, 0);
@@ -132,6 +166,7 @@ pub(crate) fn statements(text: &str) -> Vec<&str> {
 mod tests {
     use super::*;
     use env::fs::memory::MemoryFileSystem;
+    use model::schema::Release;
 
     #[test]
     fn semicolons_in_strings_and_comments_end_nothing() {
@@ -139,6 +174,27 @@ mod tests {
         let found = statements(text);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("A 'x") && found[1].trim_end().ends_with("$$ ; $$"), "{found:?}");
+    }
+
+    #[test]
+    fn what_a_snapshot_tells_of_a_table_makes_it() {
+        let env = Env::for_test(1);
+        for text in [
+            "(k text PRIMARY KEY, a int, b text) WITH COMPACT STORAGE",
+            "(k text, c int, v text, PRIMARY KEY (k, c)) WITH COMPACT STORAGE AND CLUSTERING ORDER BY (c DESC) AND comment = '*/'",
+            "(k text, c int, d uuid, PRIMARY KEY (k, c, d)) WITH COMPACT STORAGE",
+            "(k text PRIMARY KEY, n counter) WITH COMPACT STORAGE",
+            "(k text, c int, n counter, PRIMARY KEY (k, c)) WITH COMPACT STORAGE",
+            "(k text, c frozen<outer>, v set<frozen<inner>>, PRIMARY KEY (k, c)) WITH comment = 'x'",
+        ] {
+            let types = "CREATE TYPE ks.inner (a int);CREATE TYPE ks.\"Mid\" (i frozen<inner>);CREATE TYPE ks.outer (a frozen<inner>, m list<frozen<\"Mid\">>);";
+            let made = parse(&env, &format!("{types} CREATE TABLE ks.t {text};"));
+            let made = made.table(None, "it").unwrap();
+            let kept = cql::describe::schema_cql(&made, Release::V5_0);
+            let again = parse(&env, &format!("-- kept\n{kept}\n"));
+            assert_eq!(again.failures, Vec::<String>::new(), "{kept}");
+            assert_eq!(again.table(None, "it").unwrap(), made, "{kept}");
+        }
     }
 
     #[test]
@@ -158,6 +214,10 @@ mod tests {
             ("ks", "5a1c395e-b41f-11e5-9f22-ba0be0483c18")
         );
         assert!(table.column("gone").is_none() && table.dropped_column("gone").is_some());
+        assert_eq!(
+            *cql::describe::schema_cql(&table, Release::V5_0).lines().next().unwrap(),
+            *"CREATE TYPE IF NOT EXISTS ks.u ("
+        );
         let refusal = file.table(Some(("ks", "other")), "it").unwrap_err();
         assert!(matches!(refusal, Failure::Usage(text) if text == "it makes no table ks.other"));
     }
