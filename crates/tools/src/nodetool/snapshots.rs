@@ -41,7 +41,7 @@ pub(super) enum SnapshotVerb {
         #[arg(short = 'e', long)]
         extended_verify: bool,
         /// Copy data from source directories instead of moving them
-        #[arg(long, visible_alias = "cd")]
+        #[arg(short = 'p', long, visible_alias = "cd")]
         copy_data: bool,
         /// The keyspace, table name and directories to import sstables from
         keyspace_table_directories: Vec<String>,
