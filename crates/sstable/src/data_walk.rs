@@ -74,13 +74,18 @@ pub(crate) struct DataFile {
 }
 
 impl DataFile {
-    /// Opens Data.db with pages that lie as `pages` says.
+    /// Opens Data.db with pages that lie as `pages` says, of a table that may be known.
     pub fn open(
         fs: &dyn FileSystem,
         descriptor: &Descriptor,
         pages: DataPages,
+        table: Option<&TableSchema>,
     ) -> Result<DataFile, OpenError> {
-        DataFile::with(fs, descriptor, pages, Statistics::read(fs, descriptor)?)
+        let mut statistics = Statistics::read(fs, descriptor)?;
+        if let Some(table) = table {
+            statistics.header.freeze_as(table);
+        }
+        DataFile::with(fs, descriptor, pages, statistics)
     }
 
     /// As [`DataFile::open`], with what is known of Statistics.db.

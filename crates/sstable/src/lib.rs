@@ -63,5 +63,5 @@ pub use pages::{FileId, FilePart, PageSink, PageSource, Uncached, count_page};
 pub use salvage::{Loss, SalvageError, Salvaged, salvage};
 pub use stream::SsTableStream;
 pub use table::{Head, Heads, Mark, NewProof, Proved, SsTable};
-pub use verify::{Finding, Verified, verify};
+pub use verify::{Finding, Verified, verify, verify_as};
 pub use writer::{SsTableMeta, SsTableWriter, WriterOptions};

@@ -117,7 +117,7 @@ impl Seen {
                 "deletion times",
                 &self.local_deletion_times,
                 times,
-                (minima.min_local_deletion_time.into(), DELETION_EPOCH_S.into()),
+                (header.min_local_deletion_time().into(), DELETION_EPOCH_S.into()),
             ),
             (
                 "TTLs",
@@ -254,10 +254,11 @@ impl Progress {
 
 /// Whether each minimum of the header is there a second time, or not needed.
 fn are_twice(statistics: &Statistics) -> bool {
-    let (header, stats) = (&statistics.header.stats, &statistics.stats);
-    header.min_timestamp == stats.min_timestamp
-        && (header.min_local_deletion_time == stats.min_local_deletion_time || !stats.may_have_tombstones())
-        && (header.min_ttl == stats.max_ttl || stats.max_ttl == NO_TTL)
+    let (header, stats) = (&statistics.header, &statistics.stats);
+    let minima = &header.stats;
+    minima.min_timestamp == stats.min_timestamp
+        && (header.min_local_deletion_time() == stats.min_local_deletion_time || !stats.may_have_tombstones())
+        && (minima.min_ttl == stats.max_ttl || stats.max_ttl == NO_TTL)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::proof::Proof;
 use crate::statistics::Statistics;
 use crate::table::SsTable;
 use env::fs::FileSystem;
-use model::{Cell, ClusteringBound, CqlType, DecoratedKey, Deletion, Row};
+use model::{Cell, ClusteringBound, CqlType, DecoratedKey, Deletion, Row, TableSchema};
 use partition::{Fragment, ReadContext, ReadError};
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -68,9 +68,23 @@ const PASSES: u64 = 3;
 /// # Errors
 /// When a file is there and cannot be read at all. What is missing or damaged is a finding.
 pub fn verify(fs: &dyn FileSystem, descriptor: &Descriptor, progress: Tell<'_>) -> io::Result<Verified> {
+    verify_as(fs, descriptor, None, progress)
+}
+
+/// As [`verify`], of a table whose columns say what the header may not ([`SsTable::open_as`]).
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_as(
+    fs: &dyn FileSystem,
+    descriptor: &Descriptor,
+    table: Option<&TableSchema>,
+    progress: Tell<'_>,
+) -> io::Result<Verified> {
     let mut check = Check {
         fs,
         descriptor,
+        table,
         out: Verified::default(),
         seen: HashSet::new(),
         context: ReadContext::default(),
@@ -83,6 +97,7 @@ pub fn verify(fs: &dyn FileSystem, descriptor: &Descriptor, progress: Tell<'_>) 
 struct Check<'a> {
     fs: &'a dyn FileSystem,
     descriptor: &'a Descriptor,
+    table: Option<&'a TableSchema>,
     out: Verified,
     seen: HashSet<Finding>,
     context: ReadContext,
@@ -167,7 +182,7 @@ impl Check<'_> {
             }
         };
         let table_crc = pages.table_crc;
-        let data = match DataFile::open(self.fs, self.descriptor, pages) {
+        let data = match DataFile::open(self.fs, self.descriptor, pages, self.table) {
             Ok(data) => data,
             Err(error) => {
                 self.failed_to_open(Component::Data, &error);
@@ -179,7 +194,7 @@ impl Check<'_> {
             Ok(errors) => errors.iter().for_each(|error| self.failed(Component::Proof, error)),
             Err(error) => self.failed_to_open(Component::Proof, &error),
         }
-        let sstable = match SsTable::open(self.fs, self.descriptor, 0, Arc::new(Uncached)) {
+        let sstable = match SsTable::open_as(self.fs, self.descriptor, 0, Arc::new(Uncached), self.table) {
             Ok(sstable) => Some(sstable),
             Err(error) => {
                 self.failed_to_open(Component::Index, &error);

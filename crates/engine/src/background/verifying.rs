@@ -5,7 +5,7 @@ use crate::error::EngineError;
 use crate::table::TableStore;
 use crate::turns::{give_way, in_turns};
 use partition::ReadError;
-use sstable::{SsTable, Verified, verify};
+use sstable::{SsTable, Verified, verify_as};
 use std::sync::Arc;
 
 /// What is wrong with an SSTable.
@@ -60,7 +60,8 @@ impl Background {
     fn finding(&self, table: &TableStore, sstable: &Arc<SsTable>) -> Result<Option<String>, EngineError> {
         let is_here = || table.view().sstables.iter().any(|t| Arc::ptr_eq(t, sstable));
         let fs = self.catalog.env.fs.as_ref();
-        let check = || in_turns(|| verify(fs, sstable.descriptor(), &|_| give_way()));
+        let schema = table.schema();
+        let check = || in_turns(|| verify_as(fs, sstable.descriptor(), Some(&schema), &|_| give_way()));
         // A component may just be written: what is wrong is so a second time.
         for _ in 0..2 {
             match check() {

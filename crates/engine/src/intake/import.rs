@@ -25,7 +25,7 @@ use model::{CqlType, TableSchema};
 use partition::codec::{HeaderColumn, Layout};
 use sstable::statistics::Statistics;
 use sstable::txn_log::{Operation, TxnLog};
-use sstable::{Component, Descriptor, SsTable, descriptor, statistics, verify};
+use sstable::{Component, Descriptor, SsTable, descriptor, statistics, verify_as};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,19 +169,23 @@ impl Import<'_> {
 
     /// Step 1.
     fn check(&self, descriptor: &Descriptor) -> Result<(), Reason> {
-        let table = self.files().open(descriptor).map_err(reason)?;
-        check_fits(&table, &self.store.schema())?;
+        let schema = self.store.schema();
+        let table = self.files().open(descriptor, &schema).map_err(reason)?;
+        check_fits(&table, &schema)?;
         if !self.options.verify {
             return Ok(());
         }
-        let verified = verify(self.fs(), descriptor, &|_| {}).map_err(reason)?;
+        let verified = verify_as(self.fs(), descriptor, Some(&schema), &|_| {}).map_err(reason)?;
         match verified.findings.first() {
             None => Ok(()),
             Some(f) => {
                 let offset = f.offset.map_or(String::new(), |offset| format!(" at {offset}"));
-                let count = verified.findings.len();
+                let count = match verified.findings.len() {
+                    1 => "1 finding".to_owned(),
+                    count => format!("{count} findings"),
+                };
                 Err(format!(
-                    "{count} findings, the first in {}{offset}: {} expected, {}",
+                    "{count}, the first in {}{offset}: {} expected, {}",
                     f.component, f.expected, f.found
                 ))
             }
@@ -205,7 +209,7 @@ impl Import<'_> {
             let new = Descriptor { version: old.version, ..new };
             log.add(&new).map_err(|error| self.failed_in(&directory, error))?;
             self.bring(old, &new)?;
-            let table = self.files().open(&new).map_err(reason)?;
+            let table = self.files().open(&new, &self.store.schema()).map_err(reason)?;
             let compared = self.intake.background.prove_newcomer(&self.store.schema(), table);
             compared.map_err(|why| format!("{old}: {why}"))
         });
@@ -318,7 +322,11 @@ fn copy(fs: &dyn FileSystem, from: &Path, to: &Path) -> io::Result<()> {
 pub(crate) fn check_fits(sstable: &SsTable, table: &TableSchema) -> Result<(), String> {
     let header = sstable.header();
     let expected = table.partition_key_class();
-    let key_types = |class: &str| CqlType::parse_key_class(class).ok();
+    // As a key's a type is frozen, whether its name says so or not (CASSANDRA-15035).
+    let key_types = |class: &str| {
+        let types = CqlType::parse_key_class(class).ok()?;
+        Some(types.iter().map(CqlType::frozen).collect::<Vec<_>>())
+    };
     if key_types(&header.key_type) != key_types(&expected) {
         return Err(format!(
             "the partition key is of type {}, that of the table {expected}",
@@ -341,14 +349,14 @@ pub(crate) fn check_fits(sstable: &SsTable, table: &TableSchema) -> Result<(), S
     Ok(())
 }
 
-/// Whether values of type `found` are values of type `declared`.
+/// Whether values of type `found` are values of type `declared`. That both have cells of their own, or both
+/// not, the layout has found.
 fn holds(declared: &CqlType, found: &CqlType) -> bool {
     use CqlType::{
         Ascii, BigInt, Blob, Int, List, Map, Set, Text, TimeUuid, Timestamp, Udt, Uuid, Varint, Vector,
     };
     match (declared, found) {
         (a, b) if a == b => true,
-        (a, b) if a.is_multi_cell() != b.is_multi_cell() => false,
         (Blob, _) | (Text, Ascii) | (Uuid, TimeUuid) | (Timestamp, BigInt) | (BigInt, Timestamp) => true,
         (Varint, Int | BigInt | Timestamp) => true,
         (List { element: a, .. }, List { element: b, .. })

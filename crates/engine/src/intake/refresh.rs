@@ -36,8 +36,8 @@ impl Intake {
                 break;
             }
             for descriptor in unready {
-                let sstable = self.catalog.files.open(&descriptor)?;
                 let schema = store.schema();
+                let sstable = self.catalog.files.open(&descriptor, &schema)?;
                 check_fits(&sstable, &schema)
                     .map_err(|reason| EngineError::Foreign { sstable: descriptor.to_string(), reason })?;
                 let newcomer = self.background.prove_newcomer(&schema, sstable)?;

@@ -66,12 +66,16 @@ impl FileContext {
         })
     }
 
-    /// Opens an SSTable.
+    /// Opens an SSTable of a table.
     ///
     /// # Errors
     /// When it is damaged or of a version that is not read.
-    pub(crate) fn open(&self, descriptor: &Descriptor) -> Result<Arc<SsTable>, EngineError> {
-        self.open_as(descriptor, self.next_number())
+    pub(crate) fn open(
+        &self,
+        descriptor: &Descriptor,
+        schema: &TableSchema,
+    ) -> Result<Arc<SsTable>, EngineError> {
+        self.open_as(descriptor, self.next_number(), schema)
     }
 
     /// Lets the pages of SSTables go that are no part of their table any more. Who still reads them may bring
@@ -88,8 +92,13 @@ impl FileContext {
     }
 
     /// As [`FileContext::open`], with a number from [`FileContext::next_number`].
-    pub(crate) fn open_as(&self, descriptor: &Descriptor, number: u64) -> Result<Arc<SsTable>, EngineError> {
-        let table = SsTable::open(self.fs(), descriptor, number, Arc::clone(&self.pages))?;
+    pub(crate) fn open_as(
+        &self,
+        descriptor: &Descriptor,
+        number: u64,
+        schema: &TableSchema,
+    ) -> Result<Arc<SsTable>, EngineError> {
+        let table = SsTable::open_as(self.fs(), descriptor, number, Arc::clone(&self.pages), Some(schema))?;
         let refused =
             self.pages.access(FilePart::Data) == Access::Direct && table.data_access() != Access::Direct;
         if refused && !self.told_of_access.swap(true, Ordering::Relaxed) {
@@ -200,7 +209,7 @@ impl TableStore {
             };
             files.tell_of_large(schema, &written);
             // What was written must be readable before anything is given up for it.
-            let table = files.open_as(&written.descriptor, number)?;
+            let table = files.open_as(&written.descriptor, number, schema)?;
             if let Some(warmth) = &mut warmth {
                 warmth.look_up(&table, schema);
             }

@@ -107,7 +107,7 @@ impl FileContext {
         goes_on: bool,
     ) -> Vec<Result<Arc<SsTable>, EngineError>> {
         let open = |(descriptor, table): &(&Descriptor, &Arc<TableSchema>)| {
-            let sstable = self.open(descriptor)?;
+            let sstable = self.open(descriptor, table)?;
             sstable.check_schema(table)?;
             Ok::<_, EngineError>(sstable)
         };

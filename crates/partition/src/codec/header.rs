@@ -46,7 +46,7 @@ impl SerializationHeader {
             defs.iter().map(|c| HeaderColumn { name: c.name.clone(), ty: c.ty.clone() }).collect()
         };
         SerializationHeader {
-            stats,
+            stats: stats.held_as(times),
             times,
             key_type: table.partition_key_class(),
             clustering: table.clustering_columns().iter().map(|c| (c.ty.clone(), c.descending)).collect(),
@@ -55,9 +55,25 @@ impl SerializationHeader {
         }
     }
 
+    /// Takes user types for frozen ones where the table has them frozen: Cassandra 3.0, which has no others,
+    /// does not say so (CASSANDRA-15035).
+    pub fn freeze_as(&mut self, table: &TableSchema) {
+        for column in self.static_columns.iter_mut().chain(&mut self.regular_columns) {
+            let is_frozen = |def: &std::sync::Arc<model::ColumnDef>| !def.is_multi_cell();
+            if matches!(column.ty, CqlType::Udt { .. }) && table.column(&column.name).is_none_or(is_frozen) {
+                column.ty = column.ty.frozen();
+            }
+        }
+    }
+
+    /// The smallest deletion time, as far as it is known.
+    pub fn min_local_deletion_time(&self) -> u32 {
+        self.times.of_bits(self.stats.min_local_deletion_time)
+    }
+
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        self.stats.encode(out, self.times);
+        self.stats.encode(out);
         write_text(out, &self.key_type);
         vint::write_unsigned(out, self.clustering.len() as u64);
         for (ty, descending) in &self.clustering {
@@ -74,13 +90,14 @@ impl SerializationHeader {
 
     /// Reads a header.
     pub fn decode<I: Input>(input: &mut I, times: DeletionTimes) -> Result<SerializationHeader, I::Error> {
-        let stats = EncodingStats::decode(input, times)?;
+        let stats = EncodingStats::decode(input)?;
         let key_type = input.vtext()?;
         let mut clustering = Vec::new();
         for _ in 0..count(input)? {
             let class = input.vtext()?;
             let parsed = CqlType::parse_class(&class).map_err(|e| input.malformed(e.to_string()))?;
-            clustering.push((parsed.ty, parsed.reversed));
+            // A clustering is frozen. Of user types Cassandra 3.0 does not say so (CASSANDRA-15035).
+            clustering.push((parsed.ty.frozen(), parsed.reversed));
         }
         Ok(SerializationHeader {
             stats,

@@ -148,8 +148,8 @@ pub fn encode_update(
     stats.add_deletion(&update.deletion);
     static_row.into_iter().chain(&update.rows).for_each(|row| stats.add_row(row));
     update.range_tombstones.iter().for_each(|t| stats.add_deletion(&t.deletion));
-    let stats = stats.stats();
-    stats.encode(out, times);
+    let stats = stats.stats().held_as(times);
+    stats.encode(out);
     let statics = used(table.static_columns(), &static_row.into_iter().collect::<Vec<_>>());
     let regulars = used(table.regular_columns(), &update.rows.iter().collect::<Vec<_>>());
     if static_row.is_some() {
@@ -226,7 +226,7 @@ pub fn decode_update(
     if bits & flag::EMPTY != 0 {
         return Ok(update);
     }
-    let stats = EncodingStats::decode(input, times)?;
+    let stats = EncodingStats::decode(input)?;
     let statics = if bits & flag::STATIC_ROW != 0 { names(input)? } else { Vec::new() };
     let regulars = names(input)?;
     let layout = Layout::of_names(stats, times, &table, &statics, &regulars)?;

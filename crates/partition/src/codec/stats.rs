@@ -22,7 +22,7 @@ pub const DELETION_EPOCH_S: u32 = 1_442_880_000;
 pub struct EncodingStats {
     /// Microseconds.
     pub min_timestamp: i64,
-    /// Seconds.
+    /// Seconds, as they are held: where [`DeletionTimes`] are signed, what is past `i32::MAX` is negative.
     pub min_local_deletion_time: u32,
     /// Seconds.
     pub min_ttl: i32,
@@ -173,23 +173,24 @@ impl EncodingStats {
         }
     }
 
+    /// The same for whoever writes with such times.
+    pub fn held_as(self, times: DeletionTimes) -> EncodingStats {
+        EncodingStats { min_local_deletion_time: times.to_bits(self.min_local_deletion_time), ..self }
+    }
+
     /// Appends the stats themselves, relative to the epochs.
-    pub fn encode(&self, out: &mut Vec<u8>, times: DeletionTimes) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         vint::write_unsigned(out, self.min_timestamp.wrapping_sub(TIMESTAMP_EPOCH_MICROS) as u64);
-        let deletion = times.to_bits(self.min_local_deletion_time);
+        let deletion = self.min_local_deletion_time;
         vint::write_unsigned(out, deletion.wrapping_sub(DELETION_EPOCH_S) as i32 as i64 as u64);
         vint::write_unsigned(out, self.min_ttl as i64 as u64);
     }
 
     /// Reads what [`EncodingStats::encode`] wrote.
-    pub fn decode<I: Input>(input: &mut I, times: DeletionTimes) -> Result<EncodingStats, I::Error> {
+    pub fn decode<I: Input>(input: &mut I) -> Result<EncodingStats, I::Error> {
         let min_timestamp = (input.uvint()? as i64).wrapping_add(TIMESTAMP_EPOCH_MICROS);
-        let deletion = (input.uvint()? as u32).wrapping_add(DELETION_EPOCH_S);
+        let min_local_deletion_time = (input.uvint()? as u32).wrapping_add(DELETION_EPOCH_S);
         let min_ttl = input.uvint()? as i32;
-        if times == DeletionTimes::Signed && deletion > i32::MAX as u32 {
-            return Err(input.malformed(format!("the minimal deletion time {} is negative", deletion as i32)));
-        }
-        let min_local_deletion_time = times.of_bits(deletion);
         Ok(EncodingStats { min_timestamp, min_local_deletion_time, min_ttl })
     }
 }
@@ -214,15 +215,14 @@ impl Deltas {
 
     #[inline]
     pub fn write_local_deletion(&self, out: &mut Vec<u8>, seconds: u32) {
-        let min = self.times.to_bits(self.stats.min_local_deletion_time);
-        let delta = self.times.to_bits(seconds).wrapping_sub(min);
+        let delta = self.times.to_bits(seconds).wrapping_sub(self.stats.min_local_deletion_time);
         vint::write_unsigned(out, delta as i32 as i64 as u64);
     }
 
     #[inline]
     pub fn read_local_deletion<I: Input>(&self, input: &mut I) -> Result<u32, I::Error> {
-        let min = self.times.to_bits(self.stats.min_local_deletion_time);
-        Ok(self.times.of_bits((input.uvint()? as u32).wrapping_add(min)))
+        let bits = (input.uvint()? as u32).wrapping_add(self.stats.min_local_deletion_time);
+        Ok(self.times.of_bits(bits))
     }
 
     #[inline]
@@ -313,7 +313,7 @@ impl StatsCollector {
         }
     }
 
-    /// The minima so far.
+    /// The minima so far, of no kind of times yet ([`EncodingStats::held_as`]).
     pub fn stats(&self) -> EncodingStats {
         let none = EncodingStats::default();
         EncodingStats {

@@ -290,6 +290,32 @@ fn a_header_comes_back() {
     }
 }
 
+/// Expirations that overflowed, of releases before CASSANDRA-14092.
+#[test]
+fn times_relative_to_a_negative_one_are_told() {
+    let table = table(1);
+    let mut header = SerializationHeader::of_table(&table, EncodingStats::default(), DeletionTimes::Signed);
+    header.stats.min_local_deletion_time = (-5_i32).cast_unsigned();
+    let mut out = Vec::new();
+    header.encode(&mut out);
+    let read = SerializationHeader::decode(&mut SliceInput::new(out.into()), header.times).unwrap();
+    assert_eq!(read, header);
+    let latest = model::NO_DELETION_TIME - 1;
+    assert_eq!(read.min_local_deletion_time(), latest);
+
+    let layout = Layout::of_sstable(&read, &table).unwrap();
+    let mut out = Vec::new();
+    for deletion in [Deletion::new(7, 100), Deletion::new(-7, 0)] {
+        layout.write_deletion(&mut out, &deletion);
+    }
+    // The smallest time itself.
+    out.extend_from_slice(&[0, 0]);
+    let mut input = SliceInput::new(out.into());
+    let mut next = || layout.read_deletion(&mut input).unwrap();
+    assert_eq!([next(), next()], [Deletion::new(7, 100), Deletion::new(-7, 0)]);
+    assert_eq!(next(), Deletion::new(read.stats.min_timestamp, latest));
+}
+
 #[test]
 fn a_position_is_stepped_over_where_it_could_be_read() {
     let types = [ValueLen::of(&CqlType::Int), ValueLen::of(&CqlType::Text)];

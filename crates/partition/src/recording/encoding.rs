@@ -92,7 +92,7 @@ impl Encoding<'_> {
         bits |= if deletion.is_none() { 0 } else { flag::DELETION };
         bits |= if static_row.is_some() { flag::STATIC_ROW } else { 0 };
         out.push(bits);
-        stats.encode(out, self.times);
+        stats.encode(out);
         let mut set = ColumnSet::default();
         if static_row.is_some() {
             set.fill(statics.len());
@@ -125,7 +125,7 @@ impl Encoding<'_> {
                 _ => {}
             }
         }
-        stats.stats()
+        stats.stats().held_as(self.times)
     }
 
     fn write_unfiltereds(
@@ -289,7 +289,7 @@ impl Decoding {
             self.at = At::PartitionEnd;
             return Ok(Event::PartitionStart);
         }
-        let stats = EncodingStats::decode(&mut self.input, self.times)?;
+        let stats = EncodingStats::decode(&mut self.input)?;
         let (statics, regulars) = fetched(&self.command);
         let subset = |input: &mut SliceInput, columns: Vec<&Arc<ColumnDef>>| {
             let mut set = ColumnSet::default();

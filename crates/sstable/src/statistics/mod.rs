@@ -34,7 +34,7 @@ use crate::error::{OpenError, corrupt, read_component};
 use bytes::Bytes;
 use crc32fast::Hasher;
 use env::fs::FileSystem;
-use model::DecoratedKey;
+use model::{CqlType, DecoratedKey};
 use partition::ReadError;
 use partition::codec::{DecodeError, EncodeError, HeaderColumn, Input, SerializationHeader, SliceInput};
 use std::ops::Range;
@@ -295,8 +295,12 @@ pub fn rewrite(
 }
 
 /// Whether columns stand as every writer puts them: single-cell before multi-cell ones, each by their names.
+/// The user types of Cassandra 3.0 are of single cells, which their names do not say (CASSANDRA-15035).
 fn in_order(columns: &[HeaderColumn]) -> bool {
-    columns.is_sorted_by(|a, b| (a.ty.is_multi_cell(), &a.name) < (b.ty.is_multi_cell(), &b.name))
+    let sorted = |is_multi_cell: fn(&CqlType) -> bool| {
+        columns.is_sorted_by(|a, b| (is_multi_cell(&a.ty), &a.name) < (is_multi_cell(&b.ty), &b.name))
+    };
+    sorted(CqlType::is_multi_cell) || sorted(|ty| ty.is_multi_cell() && ty.is_collection())
 }
 
 fn at(error: DecodeError, start: usize) -> DecodeError {

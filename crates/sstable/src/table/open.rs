@@ -18,6 +18,7 @@ use crate::proof::{Found, IndexProof, PageSums, Proof, proven};
 use crate::statistics::Statistics;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use env::fs::FileSystem;
+use model::TableSchema;
 use partition::ReadError;
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -68,6 +69,21 @@ impl SsTable {
         number: u64,
         pages: Arc<dyn PageSource>,
     ) -> Result<SsTable, OpenError> {
+        SsTable::open_as(fs, descriptor, number, pages, None)
+    }
+
+    /// As [`SsTable::open`], of a table whose columns say what the header may not
+    /// ([`partition::codec::SerializationHeader::freeze_as`]).
+    ///
+    /// # Errors
+    /// As [`SsTable::open`]. Whether it is one of that table is not looked at.
+    pub fn open_as(
+        fs: &dyn FileSystem,
+        descriptor: &Descriptor,
+        number: u64,
+        pages: Arc<dyn PageSource>,
+        table: Option<&TableSchema>,
+    ) -> Result<SsTable, OpenError> {
         if !descriptor.version.is_supported() {
             return Err(OpenError::UnsupportedVersion(descriptor.to_string()));
         }
@@ -75,6 +91,9 @@ impl SsTable {
         let failed = |component, e| corrupt(&descriptor.path(component), e);
         let mut statistics = Statistics::decode(read(Component::Statistics)?, descriptor.version)
             .map_err(|e| failed(Component::Statistics, e))?;
+        if let Some(table) = table {
+            statistics.header.freeze_as(table);
+        }
         let data_pages = DataPages::of(fs, descriptor)?;
         let paged = |component, part, layout| -> Result<PagedFile, OpenError> {
             let path = descriptor.path(component);

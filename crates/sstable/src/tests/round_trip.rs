@@ -6,7 +6,8 @@ use crate::statistics::{self, Statistics};
 use crate::{Component, Descriptor, SsTable, Uncached, Version, WriterOptions};
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::{KeyBound, KeyRange};
-use model::{Clustering, Slice, TableSchema};
+use model::types::UserType;
+use model::{Clustering, CqlType, Slice, TableSchema};
 use partition::{Event, Fragment, PartitionStream, ReadError};
 use proptest::prelude::{ProptestConfig, TestCaseError, any, prop_assert, prop_assert_eq, proptest};
 use std::cmp::Ordering;
@@ -411,6 +412,46 @@ fn version_na_is_read_and_has_no_host_id() {
     let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
     let found = collect(&mut scan, &table, false).unwrap();
     assert_eq!(found, partitions.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>());
+}
+
+/// As Cassandra 3.0 tells of them (CASSANDRA-15035).
+#[test]
+fn user_types_are_frozen_where_the_table_says_so_and_the_header_does_not() {
+    let fields = vec![("a".to_owned(), CqlType::Int), ("b".to_owned(), CqlType::Text)];
+    let definition = Arc::new(UserType { keyspace: "ks".to_owned(), name: "u".to_owned(), fields });
+    let udt = |multi_cell| CqlType::Udt { definition: Arc::clone(&definition), multi_cell };
+    let builder = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1)).partition_key("k", CqlType::Int);
+    let builder = builder.clustering("c", CqlType::Int, false).static_column("s", udt(false));
+    let builder = builder.regular("band", CqlType::Text).regular("info", udt(false));
+    let table = Arc::new(builder.regular("tags", CqlType::Text).regular("a", udt(false)).build());
+    let mut rng = Rng::new(15_035);
+    let partitions = random_partitions(&mut rng, &table, 12, 6);
+    let fs = memory();
+    write(&fs, &table, &partitions, options(&partitions, None, 60)).unwrap();
+    let rows = |table| crate::verify_as(fs.as_ref(), &descriptor(1), table, &|_| {}).unwrap().rows;
+    let written = rows(None);
+    let path = descriptor(1).path(Component::Statistics);
+    let mut statistics = Statistics::decode(fs.read(&path).unwrap().into(), Version::NB).unwrap();
+    let header = &mut statistics.header;
+    for column in header.static_columns.iter_mut().chain(&mut header.regular_columns) {
+        if column.ty == udt(false) {
+            column.ty = udt(true);
+        }
+    }
+    fs.write(&path, &statistics.encode(Version::NB).unwrap()).unwrap();
+    // Without a checksum the order of columns is checked.
+    let unchecked = statistics.encode(Version::ME).unwrap();
+    assert_eq!(Statistics::decode(unchecked.into(), Version::ME).unwrap().header, statistics.header);
+
+    let whole = partitions.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>();
+    let known = SsTable::open_as(fs.as_ref(), &descriptor(1), 1, Arc::new(Uncached), Some(&table));
+    for sstable in [open(&fs).unwrap(), Arc::new(known.unwrap())] {
+        let filter = ClusteringFilter::all();
+        let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
+        assert_eq!(collect(&mut scan, &table, false).unwrap(), whole);
+    }
+    assert_eq!(rows(Some(&table)), written);
+    assert!(rows(None) < written, "without the table nobody can tell");
 }
 
 /// No release that runs here writes `mc`: a file of `md` differs in the letters of its names, and in how far

@@ -149,7 +149,7 @@ impl Metadata {
             "estimated_cardinality": statistics.estimated_keys(),
             "encoding_stats": {
                 "min_timestamp": header.stats.min_timestamp,
-                "min_local_deletion_time": header.stats.min_local_deletion_time,
+                "min_local_deletion_time": header.min_local_deletion_time(),
                 "min_ttl": header.stats.min_ttl,
             },
             "key_type": header.key_type,
@@ -217,11 +217,7 @@ impl Metadata {
             fields.field("Estimated cardinality", keys)?;
         }
         fields.duration("EncodingStats minTTL", header.stats.min_ttl)?;
-        fields.dated(
-            "EncodingStats minLocalDeletionTime",
-            i64::from(header.stats.min_local_deletion_time),
-            1,
-        )?;
+        fields.dated("EncodingStats minLocalDeletionTime", i64::from(header.min_local_deletion_time()), 1)?;
         fields.dated("EncodingStats minTimestamp", header.stats.min_timestamp, 1_000_000)?;
         fields.field("KeyType", &header.key_type)?;
         fields.field("ClusteringTypes", format_args!("[{}]", self.clustering_types().join(", ")))?;

@@ -303,7 +303,8 @@ impl Run<'_> {
 
     fn options(&self, schema: &TableSchema) -> Result<WriterOptions, EngineError> {
         let inputs = &self.task.inputs;
-        let stats = || inputs.iter().map(|t| t.header().stats);
+        let headers = || inputs.iter().map(|t| t.header());
+        let stats = || headers().map(|header| header.stats);
         let host_id = self.background.catalog.host_id();
         let intervals = inputs.iter().flat_map(|t| t.commit_log_intervals(host_id)).copied();
         let repaired = || inputs.iter().map(|t| t.stats().repaired_at_ms);
@@ -311,7 +312,10 @@ impl Run<'_> {
             estimated_partitions: inputs.iter().map(|t| t.estimated_partitions()).sum(),
             encoding_stats: EncodingStats {
                 min_timestamp: stats().map(|s| s.min_timestamp).min().unwrap_or_default(),
-                min_local_deletion_time: stats().map(|s| s.min_local_deletion_time).min().unwrap_or_default(),
+                min_local_deletion_time: headers()
+                    .map(|h| h.min_local_deletion_time())
+                    .min()
+                    .unwrap_or_default(),
                 min_ttl: stats().map(|s| s.min_ttl).min().unwrap_or_default(),
             },
             commit_log_intervals: union(intervals),
@@ -352,7 +356,7 @@ impl Run<'_> {
         let (files, schema) = (&self.background.catalog.files, self.task.table.schema());
         files.tell_of_large(&schema, &written);
         // What was written must be readable before anything is given up for it.
-        let output = files.open_as(&written.descriptor, warmth.number())?;
+        let output = files.open_as(&written.descriptor, warmth.number(), &schema)?;
         warmth.look_up(&output, &schema);
         progress.outputs.push(output);
         Ok(())
