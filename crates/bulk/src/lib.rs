@@ -61,6 +61,7 @@ pub mod export;
 pub mod flight;
 pub mod fuzz;
 pub mod handle;
+pub mod json;
 pub mod losses;
 mod request;
 mod scan;

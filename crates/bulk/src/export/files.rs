@@ -1,5 +1,6 @@
 //! One file of an export.
 
+use crate::json::with_text_keys;
 use crate::{BulkError, Form};
 use arrow_array::RecordBatch;
 use arrow_ipc::CompressionType;
@@ -180,7 +181,7 @@ impl Writer {
             }
             Kind::Arrow(writer) => writer.write(batch)?,
             Kind::Csv(writer) => writer.write(batch)?,
-            Kind::Json(writer) => writer.write(batch)?,
+            Kind::Json(writer) => writer.write(&with_text_keys(batch)?)?,
         }
         Ok(())
     }

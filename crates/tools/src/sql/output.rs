@@ -5,6 +5,7 @@ use crate::tables::Failure;
 use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, RecordBatch, StringArray};
 use arrow_cast::pretty::pretty_format_batches;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use bulk::json::with_text_keys;
 use env::Env;
 use env::fs::WriteFile;
 use parquet::arrow::ArrowWriter;
@@ -106,7 +107,10 @@ impl Output {
                 }
             }
             Writer::Csv(writer) => writer.write(&readable(batch, &self.schema)?).map_err(Failure::work),
-            Writer::Json(writer) => writer.write(&readable(batch, &self.schema)?).map_err(Failure::work),
+            Writer::Json(writer) => {
+                let rows = with_text_keys(&readable(batch, &self.schema)?).map_err(Failure::work)?;
+                writer.write(&rows).map_err(Failure::work)
+            }
             Writer::Parquet(writer) => writer.write(batch).map_err(Failure::work),
         }
     }
