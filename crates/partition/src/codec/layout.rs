@@ -55,6 +55,14 @@ pub enum LayoutError {
         /// Keyspace and name of the table.
         table: String,
     },
+    /// A column of the table is static, or of several cells, on one side alone.
+    #[error("column {name} of table {table} is another one here: static or not, frozen or not")]
+    OtherColumn {
+        /// The column.
+        name: String,
+        /// Keyspace and name of the table.
+        table: String,
+    },
     /// The clustering columns differ.
     #[error("clustering of {found} columns, table {table} has {expected}")]
     Clustering {
@@ -379,7 +387,11 @@ fn current<'t>(name: &str, table: &'t TableSchema, is_static: bool) -> Option<&'
 }
 
 fn unknown(name: &str, table: &TableSchema) -> LayoutError {
-    LayoutError::UnknownColumn { name: name.to_owned(), table: full_name(table) }
+    let (name, full_name) = (name.to_owned(), full_name(table));
+    match table.column(&name) {
+        Some(_) => LayoutError::OtherColumn { name, table: full_name },
+        None => LayoutError::UnknownColumn { name, table: full_name },
+    }
 }
 
 fn column(def: &ColumnDef, ty: &CqlType, table: &TableSchema) -> LayoutColumn {

@@ -345,7 +345,8 @@ impl PagedFile {
                 }
                 let table = if self.id.part == FilePart::Data { "CRC.db" } else { "Proof.db" };
                 let len = bytes.len();
-                let detail = format!("checksum of {len} bytes is {found:#010x}, {table} has {expected:x?}");
+                let expected = expected.map_or_else(|| "none".to_owned(), |sum| format!("{sum:#010x}"));
+                let detail = format!("checksum of {len} bytes is {found:#010x}, {table} has {expected}");
                 Err(self.corrupt(start, detail))
             }
             PageLayout::Compressed(_) => {
