@@ -212,16 +212,8 @@ impl Layout {
     /// The layout of an SSTable with all columns of the table, as [`SerializationHeader::of_table`] lists
     /// them.
     pub fn of_table(table: &TableSchema, stats: EncodingStats, times: DeletionTimes) -> Layout {
-        Layout {
-            sized: true,
-            ..Layout::of_message(
-                stats.held_as(times),
-                times,
-                table,
-                table.static_columns(),
-                table.regular_columns(),
-            )
-        }
+        let (stats, statics) = (stats.held_as(times), table.static_columns());
+        Layout { sized: true, ..Layout::of_message(stats, times, table, statics, table.regular_columns()) }
     }
 
     /// The layout of a message with these columns of the table.
@@ -349,14 +341,14 @@ impl LayoutColumns {
 
     fn map(columns: &[HeaderColumn], table: &TableSchema, is_static: bool) -> Result<Self, LayoutError> {
         let list = columns.iter().map(|HeaderColumn { name, ty }| {
-            // As in [`SerializationHeader::freeze_as`], for those who did not ask for it.
+            // As in [`SerializationHeader::freeze_as`], which not everybody asks for.
             let frozen = || if matches!(ty, CqlType::Udt { .. }) { ty.frozen() } else { ty.clone() };
-            match (current(name, table, is_static), table.dropped_column(name)) {
-                (Some(def), _) if def.is_multi_cell() == ty.is_multi_cell() => Ok(column(def, ty, table)),
+            match current(name, table, is_static) {
+                Some(def) if def.is_multi_cell() == ty.is_multi_cell() => Ok(column(def, ty, table)),
                 // A dropped column whose name a column of another shape has taken. A user type that is not
                 // frozen cannot be dropped.
-                (_, Some(_)) => Ok(gone(&frozen())),
-                (Some(def), None) if def.is_multi_cell() == frozen().is_multi_cell() => {
+                _ if table.dropped_column(name).is_some() => Ok(gone(&frozen())),
+                Some(def) if def.is_multi_cell() == frozen().is_multi_cell() => {
                     Ok(column(def, &frozen(), table))
                 }
                 _ => Err(unknown(name, table)),

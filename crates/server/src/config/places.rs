@@ -4,11 +4,12 @@
 //! | snitch | where they are |
 //! |---|---|
 //! | SimpleSnitch | `datacenter1`, `rack1` |
-//! | GossipingPropertyFileSnitch | `dc`, `rack` in cassandra-rackdc.properties; else `dc1` and `rack1`. With `prefer_local` there, nodes of one data center meet at their addresses in it |
+//! | GossipingPropertyFileSnitch | `dc`, `rack` in cassandra-rackdc.properties; else `dc1` and `rack1` |
 //! | PropertyFileSnitch | the line of the node's address in cassandra-topology.properties, or its `default` |
 //! | RackInferringSnitch | the second and the third octet of the address |
 //!
-//! Both files lie beside cassandra.yaml.
+//! Both files lie beside cassandra.yaml. With `prefer_local` in the first one, nodes of one data center meet
+//! at their addresses in it.
 
 use env::Env;
 use std::net::{IpAddr, SocketAddr};
