@@ -12,6 +12,7 @@ use crate::pages::{Cursor, FileId, FilePart, PageLayout, PagedFile, Uncached};
 use crate::proof::{Found, Proof};
 use crate::statistics::Statistics;
 use crate::stream::forward::{Forward, UnfilteredKind, check_end};
+use crate::toc;
 use env::fs::FileSystem;
 use model::clustering::Position;
 use model::{DecoratedKey, Deletion, PartitionKey, Row, TableSchema};
@@ -46,7 +47,8 @@ impl DataPages {
         DataPages { layout: PageLayout::Plain, table_crc: 0 }
     }
 
-    /// What CompressionInfo.db or CRC.db say.
+    /// What CompressionInfo.db or CRC.db say. Where the first is missing, TOC.txt names it, and compressed
+    /// data is not taken for rows.
     pub fn of(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<DataPages, OpenError> {
         let failed = |component, e| corrupt(&descriptor.path(component), e);
         if let Some(bytes) = read_optional(fs, descriptor, Component::CompressionInfo)? {
@@ -56,6 +58,11 @@ impl DataPages {
             return Ok(DataPages { layout: PageLayout::Compressed(info), table_crc });
         }
         let Some(bytes) = read_optional(fs, descriptor, Component::Crc)? else {
+            let toc = read_optional(fs, descriptor, Component::Toc)?;
+            if toc.is_some_and(|text| toc::names(&text, Component::CompressionInfo)) {
+                let (table, component) = (descriptor.to_string(), Component::CompressionInfo);
+                return Err(OpenError::MissingComponent { table, component });
+            }
             return Ok(DataPages::plain());
         };
         let table_crc = crc32fast::hash(&bytes);

@@ -6,7 +6,7 @@
 //!
 //! | layout | index | versions read and written | versions read |
 //! |---|---|---|---|
-//! | `big` | sorted entries (Index.db, Summary.db) | `nb`, `oa` | `mc`, `md`, `me`, `na` |
+//! | `big` | sorted entries (Index.db, Summary.db) | `nb`, `oa` | `ma`, `mb`, `mc`, `md`, `me`, `na` |
 //! | `bti` | tries (Partitions.db, Rows.db) | `da` | |
 //!
 //! Other versions are recognised and refused by name.
@@ -32,6 +32,7 @@ pub mod compression;
 mod data_walk;
 pub mod descriptor;
 mod error;
+mod frozen;
 pub mod fuzz;
 mod header_check;
 mod header_table;
@@ -57,6 +58,7 @@ pub use adopted::Adoption;
 pub use data_walk::WorkDone;
 pub use descriptor::{Component, Descriptor, SsTableId, Version, remove_files};
 pub use error::{OpenError, WriteError};
+pub use frozen::table_with_frozen_types;
 pub use header_table::table_of_header;
 pub use large::{LargeFrom, LargePartition, LargePartitions};
 pub use pages::{FileId, FilePart, PageSink, PageSource, Uncached, count_page};

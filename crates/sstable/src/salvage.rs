@@ -15,6 +15,7 @@ use crate::compression::CompressionParams;
 use crate::data_walk::{DataFile, DataPages, DataWalk, Tell, Unfiltered, WorkDone};
 use crate::descriptor::{Component, Descriptor, remove_files};
 use crate::error::{OpenError, WriteError};
+use crate::frozen::table_with_frozen_types;
 use crate::index::{Block, RowIndex, Walk};
 use crate::minima::Minima;
 use crate::pages::{PageLayout, Uncached};
@@ -114,11 +115,14 @@ pub fn salvage(
         PageLayout::Compressed(info) => Some(info.params.clone()),
         _ => None,
     };
-    let statistics = match Statistics::read(fs.as_ref(), descriptor) {
+    let mut statistics = match Statistics::read(fs.as_ref(), descriptor) {
         // Its parts have checksums of their own: the header is enough to understand rows.
         Err(OpenError::Read(ReadError::Corrupt { .. })) => Statistics::of_header(fs.as_ref(), descriptor)?,
         other => other?,
     };
+    if let Some(table) = table_with_frozen_types(fs.as_ref(), descriptor) {
+        statistics.header.freeze_as(&table);
+    }
     let data = DataFile::with(fs.as_ref(), descriptor, pages, statistics)?;
     check_minima(&data, descriptor)?;
     let mut run = Run {

@@ -175,13 +175,19 @@ fn missing_components_are_named_or_made_up_for() {
     let mut rng = Rng::new(4);
     let table = random_table(&mut rng);
     let partitions = random_partitions(&mut rng, &table, 12, 6);
-    for component in Component::ALL {
+    let compressors = [None, Some(CompressionParams::lz4())];
+    let cases = compressors.iter().flat_map(|by| Component::ALL.iter().map(move |component| (by, component)));
+    for (compression, component) in cases {
         let fs = memory();
-        write(&fs, &table, &partitions, options(&partitions, None, 60)).unwrap();
+        write(&fs, &table, &partitions, options(&partitions, compression.clone(), 60)).unwrap();
         if fs.remove_file(&descriptor(1).path(*component)).is_err() {
             continue;
         }
-        let needed = matches!(component, Component::Data | Component::Index | Component::Statistics);
+        // Compressed chunks must not be read as rows.
+        let needed = matches!(
+            component,
+            Component::Data | Component::Index | Component::Statistics | Component::CompressionInfo
+        );
         match open(&fs) {
             Ok(_) => assert!(!needed, "{component}"),
             Err(crate::OpenError::MissingComponent { component: missing, .. }) => {

@@ -4,6 +4,7 @@ use super::support::*;
 use crate::compression::{CompressionParams, Compressor};
 use crate::statistics::{self, Statistics};
 use crate::{Component, Descriptor, SsTable, Uncached, Version, WriterOptions};
+use env::fs::FileSystem;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::{KeyBound, KeyRange};
 use model::types::UserType;
@@ -451,7 +452,36 @@ fn user_types_are_frozen_where_the_table_says_so_and_the_header_does_not() {
         assert_eq!(collect(&mut scan, &table, false).unwrap(), whole);
     }
     assert_eq!(rows(Some(&table)), written);
-    assert!(rows(None) < written, "without the table nobody can tell");
+    assert!(rows(None) < written, "from 4.0 on a header is believed");
+
+    // Of 3.x the rows tell, also where there is no table.
+    let old = Descriptor { version: Version::ME, ..descriptor(1) };
+    copy_as_3_x(&fs, &old, &statistics);
+    let found = crate::table_with_frozen_types(fs.as_ref(), &old).unwrap();
+    assert_eq!(found.column("info").unwrap().ty, udt(false));
+    let verified = crate::verify(fs.as_ref(), &old, &|_| {}).unwrap();
+    assert_eq!(verified.rows, written, "{:?}", verified.findings);
+    let salvaged = crate::salvage(&fs, &old, &mut || Ok(descriptor(9)), &|_| {}).unwrap();
+    assert_eq!(salvaged.loss_count, 0);
+    let saved = SsTable::open(fs.as_ref(), &descriptor(9), 1, Arc::new(Uncached)).unwrap();
+    assert_eq!(saved.header().regular_columns[0].ty, udt(false));
+    // What really has cells of its own stays as it is.
+    let builder = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1)).partition_key("k", CqlType::Int);
+    let table = Arc::new(builder.regular("band", CqlType::Text).regular("info", udt(true)).build());
+    let partitions = random_partitions(&mut rng, &table, 12, 6);
+    let fs = memory();
+    write(&fs, &table, &partitions, options(&partitions, None, 60)).unwrap();
+    let statistics = Statistics::decode(fs.read(&path).unwrap().into(), Version::NB).unwrap();
+    copy_as_3_x(&fs, &old, &statistics);
+    assert_eq!(crate::table_with_frozen_types(fs.as_ref(), &old), None);
+}
+
+/// The first SSTable again, as Cassandra 3.x has its files.
+fn copy_as_3_x(fs: &Arc<dyn FileSystem>, to: &Descriptor, statistics: &Statistics) {
+    for component in [Component::Data, Component::Crc, Component::Digest, Component::Index] {
+        fs.write(&to.path(component), &fs.read(&descriptor(1).path(component)).unwrap()).unwrap();
+    }
+    fs.write(&to.path(Component::Statistics), &statistics.encode(to.version).unwrap()).unwrap();
 }
 
 /// No release that runs here writes `mc`: a file of `md` differs in the letters of its names, and in how far

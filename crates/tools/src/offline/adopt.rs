@@ -10,7 +10,7 @@ use super::{Failure, Outcome, lock};
 use clap::Args;
 use env::Env;
 use serde_json::json;
-use sstable::{Adoption, Descriptor, NewProof, Proved, SsTable, Uncached, WorkDone};
+use sstable::{Adoption, Descriptor, NewProof, Proved, SsTable, Uncached, WorkDone, table_with_frozen_types};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -84,7 +84,8 @@ impl Adopted {
 
 fn adopt(env: &Env, descriptor: &Descriptor, progress: &Progress) -> Result<Adopted, Failure> {
     let fs = env.fs.as_ref();
-    let sstable = match SsTable::open(fs, descriptor, 1, Arc::new(Uncached)) {
+    let known = table_with_frozen_types(fs, descriptor);
+    let sstable = match SsTable::open_as(fs, descriptor, 1, Arc::new(Uncached), known.as_ref()) {
         Ok(sstable) => sstable,
         Err(error) => return Ok(Adopted::Damaged(error.to_string())),
     };

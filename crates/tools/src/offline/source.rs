@@ -5,7 +5,9 @@ use env::Env;
 use env::fs::{EntryKind, FileSystem};
 use model::TableSchema;
 use sstable::txn_log::RecoverError;
-use sstable::{Component, Descriptor, SsTable, Uncached, descriptor, table_of_header};
+use sstable::{
+    Component, Descriptor, SsTable, Uncached, descriptor, table_of_header, table_with_frozen_types,
+};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -156,8 +158,10 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn open(env: &Env, descriptor: &Descriptor) -> Result<Source, Failure> {
-        let sstable =
-            SsTable::open(env.fs.as_ref(), descriptor, 0, Arc::new(Uncached)).map_err(Failure::new)?;
+        let fs = env.fs.as_ref();
+        let known = table_with_frozen_types(fs, descriptor);
+        let sstable = SsTable::open_as(fs, descriptor, 0, Arc::new(Uncached), known.as_ref());
+        let sstable = sstable.map_err(Failure::new)?;
         let table =
             table_of_header(sstable.header()).map_err(|e| Failure::Usage(format!("{descriptor}: {e}")))?;
         Ok(Source { sstable: Arc::new(sstable), table: Arc::new(table) })

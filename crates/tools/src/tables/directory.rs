@@ -13,7 +13,7 @@ use env::Env;
 use env::fs::FileSystem;
 use model::schema::Replication;
 use model::{KeyspaceSchema, Schema, TableSchema};
-use sstable::{Descriptor, SsTable, Uncached, descriptor, table_of_header};
+use sstable::{Descriptor, SsTable, Uncached, descriptor, table_of_header, table_with_frozen_types};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,7 +117,9 @@ fn of_path(schema: &Schema, data_dir: &Path, directory: &Path) -> Result<Arc<Tab
 fn of_headers(fs: &dyn FileSystem, sstables: Vec<Descriptor>) -> Result<Place, Failure> {
     let mut table: Option<TableSchema> = None;
     for descriptor in &sstables {
-        let sstable = SsTable::open(fs, descriptor, 0, Arc::new(Uncached)).map_err(Failure::work)?;
+        let known = table_with_frozen_types(fs, descriptor);
+        let sstable = SsTable::open_as(fs, descriptor, 0, Arc::new(Uncached), known.as_ref());
+        let sstable = sstable.map_err(Failure::work)?;
         let found =
             table_of_header(sstable.header()).map_err(|e| Failure::Work(format!("{descriptor}: {e}")))?;
         let Some(known) = &table else {
