@@ -24,13 +24,17 @@ pub struct Version {
 }
 
 /// The versions that this crate reads, in words.
-pub(crate) const SUPPORTED: &str = "mc, md, me, na, nb and oa of big, and da of bti";
+pub(crate) const SUPPORTED: &str = "ma, mb, mc, md, me, na, nb and oa of big, and da of bti";
 
 impl Version {
     const fn big(letters: &[u8; 2]) -> Version {
         Version { letters: *letters, bti: false }
     }
 
+    /// Cassandra 3.0.0 to 3.0.6, and 3.1 to 3.6.
+    pub const MA: Version = Version::big(b"ma");
+    /// Cassandra 3.0.7 and 3.7.
+    pub const MB: Version = Version::big(b"mb");
     /// Cassandra 3.0.8 to 3.11.3.
     pub const MC: Version = Version::big(b"mc");
     /// Cassandra 3.11.4 to 3.11.10.
@@ -48,10 +52,17 @@ impl Version {
 
     /// Whether this crate can read the version.
     pub fn is_supported(self) -> bool {
-        matches!(
-            self,
-            Version::MC | Version::MD | Version::ME | Version::NA | Version::NB | Version::OA | Version::DA
-        )
+        const BIG: [Version; 8] = [
+            Version::MA,
+            Version::MB,
+            Version::MC,
+            Version::MD,
+            Version::ME,
+            Version::NA,
+            Version::NB,
+            Version::OA,
+        ];
+        self == Version::DA || BIG.contains(&self)
     }
 
     /// Whether this crate writes the version.
@@ -78,6 +89,16 @@ impl Version {
     /// Whether Statistics.db carries checksums.
     pub fn has_metadata_checksums(self) -> bool {
         self.is_from(Version::NA)
+    }
+
+    /// Whether Statistics.db says where in the commit log the data begins.
+    pub fn has_commit_log_lower_bound(self) -> bool {
+        self.is_from(Version::MB)
+    }
+
+    /// Whether Statistics.db lists the parts of the commit log that the data comes from.
+    pub fn has_commit_log_intervals(self) -> bool {
+        self.is_from(Version::MC)
     }
 
     /// Whether Statistics.db names a pending repair, and says whether the data is of a transient replica.

@@ -184,7 +184,8 @@ fn with_component(component: Component, bytes: &[u8], compression: Option<Compre
 
 /// Statistics.db, and its parts without their checksums.
 pub fn fuzz_statistics(bytes: &[u8]) {
-    for version in [Version::MC, Version::ME, Version::NA, Version::NB, Version::OA, Version::DA] {
+    let bare = [Version::MA, Version::MB, Version::MC, Version::ME];
+    for version in bare.into_iter().chain([Version::NA, Version::NB, Version::OA, Version::DA]) {
         let _ = Statistics::decode(Bytes::copy_from_slice(bytes), version);
     }
     Statistics::decode_parts_unchecked(bytes);

@@ -135,7 +135,7 @@ fn each_of_many_sstables_of_older_versions_costs_the_same_to_open() {
         .regular("v", CqlType::Int)
         .build();
     let table = Arc::new(table);
-    for set in ["3.11.3-mc", "3.11.10-md", "3.11.19-me", "4.0-rc1-na"] {
+    for set in ["3.5-ma", "3.0.7-mb", "3.11.3-mc", "3.11.10-md", "3.11.19-me", "4.0-rc1-na"] {
         let fs = MemoryFileSystem::new();
         let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap();
         create(&engine, &[&table]);

@@ -185,7 +185,7 @@ impl Statistics {
     pub(crate) fn decode_parts_unchecked(bytes: &[u8]) {
         let input = || SliceInput::new(Bytes::copy_from_slice(bytes));
         let _ = decode_validation(&mut input());
-        for version in [Version::MC, Version::ME, Version::NB, Version::OA] {
+        for version in [Version::MA, Version::MB, Version::MC, Version::ME, Version::NB, Version::OA] {
             let _ = Stats::decode(&mut input(), version);
             let _ = SerializationHeader::decode(&mut input(), version.deletion_times());
         }

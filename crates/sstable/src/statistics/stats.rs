@@ -4,8 +4,9 @@
 //! histogram partition sizes | histogram cells of partitions | i64,i32 commit log upper bound
 //! | i64 min, max timestamp | 32 bits min, max local deletion time | i32 min, max ttl | f64 compression ratio
 //! | tombstone histogram | i32 level | i64 repaired at | covered clusterings
-//! | bool legacy counters | i64 columns set | i64 rows | i64,i32 commit log lower bound
-//! | i32 n, n * { i64,i32 start, i64,i32 end } commit log intervals
+//! | bool legacy counters | i64 columns set | i64 rows
+//! | i64,i32 commit log lower bound                    from `mb` on
+//! | i32 n, n * { i64,i32 start, i64,i32 end } commit log intervals                               from `mc` on
 //! | u8 [uuid] pending repair, bool transient          from `na` on
 //! | u8 [uuid] host id                                 `me`, and from `nb` on
 //! | bool partition deletions | vbytes first key, last key | f64 token space coverage         from `oa` on
@@ -177,11 +178,15 @@ impl Stats {
         out.push(self.has_legacy_counter_shards as u8);
         out.extend_from_slice(&self.total_columns_set.to_be_bytes());
         out.extend_from_slice(&self.total_rows.to_be_bytes());
-        lower.encode(&mut out);
-        out.extend_from_slice(&(self.commit_log_intervals.len() as i32).to_be_bytes());
-        for (start, end) in &self.commit_log_intervals {
-            start.encode(&mut out);
-            end.encode(&mut out);
+        if version.has_commit_log_lower_bound() {
+            lower.encode(&mut out);
+        }
+        if version.has_commit_log_intervals() {
+            out.extend_from_slice(&(self.commit_log_intervals.len() as i32).to_be_bytes());
+            for (start, end) in &self.commit_log_intervals {
+                start.encode(&mut out);
+                end.encode(&mut out);
+            }
         }
         if version.has_pending_repair() {
             encode_uuid(&mut out, self.pending_repair);
@@ -209,7 +214,7 @@ impl Stats {
     pub(super) fn decode(input: &mut SliceInput, version: Version) -> Result<Stats, DecodeError> {
         let partition_sizes = EstimatedHistogram::decode(input)?;
         let cells_per_partition = EstimatedHistogram::decode(input)?;
-        CommitLogPosition::decode(input)?;
+        let upper = CommitLogPosition::decode(input)?;
         let (min_timestamp, max_timestamp) = (input.i64()?, input.i64()?);
         let times = version.deletion_times();
         let (min_local, max_local) = (decode_time(input, times)?, decode_time(input, times)?);
@@ -228,15 +233,14 @@ impl Stats {
         };
         let has_legacy_counter_shards = input.u8()? != 0;
         let (total_columns_set, total_rows) = (input.i64()?, input.i64()?);
-        CommitLogPosition::decode(input)?;
-        let count = input.i32()?;
-        if count < 0 || count as usize * 24 > input.remaining() {
-            return Err(input.malformed(format!("{count} commit log intervals")));
-        }
-        let mut commit_log_intervals = Vec::new();
-        for _ in 0..count {
-            commit_log_intervals.push((CommitLogPosition::decode(input)?, CommitLogPosition::decode(input)?));
-        }
+        let lower = match version.has_commit_log_lower_bound() {
+            true => CommitLogPosition::decode(input)?,
+            false => CommitLogPosition::NONE,
+        };
+        let commit_log_intervals = match version.has_commit_log_intervals() {
+            true => decode_intervals(input)?,
+            false => vec![(lower, upper)],
+        };
         let (pending_repair, is_transient) = match version.has_pending_repair() {
             true => (decode_uuid(input)?, input.u8()? != 0),
             false => (None, false),
@@ -322,6 +326,21 @@ fn encode_covered(out: &mut Vec<u8>, slice: &Slice, header: &SerializationHeader
     }
     write_bound(out, &types, slice.start.kind, &slice.start.prefix)?;
     write_bound(out, &types, slice.end.kind, &slice.end.prefix)
+}
+
+/// The parts of the commit log that the data comes from.
+fn decode_intervals(
+    input: &mut SliceInput,
+) -> Result<Vec<(CommitLogPosition, CommitLogPosition)>, DecodeError> {
+    let count = input.i32()?;
+    if count < 0 || count as usize * 24 > input.remaining() {
+        return Err(input.malformed(format!("{count} commit log intervals")));
+    }
+    let mut intervals = Vec::new();
+    for _ in 0..count {
+        intervals.push((CommitLogPosition::decode(input)?, CommitLogPosition::decode(input)?));
+    }
+    Ok(intervals)
 }
 
 fn decode_covered(input: &mut SliceInput) -> Result<Slice, DecodeError> {

@@ -444,7 +444,7 @@ fn no_bit_of_a_summary_hides_a_partition() {
 /// Before `na` nothing in Statistics.db has a checksum: no bit of it changes an answer in tables of any kind.
 #[test]
 fn statistics_of_3_x_are_proven() {
-    for set in ["3.11.19-me", "3.11.10-md", "3.11.3-mc"] {
+    for set in ["3.11.19-me", "3.11.10-md", "3.11.3-mc", "3.0.7-mb", "3.5-ma"] {
         for name in super::recorded::tables_of(set) {
             let damage = Damage::new(set, &name);
             damage.everywhere(&format!("{set} {name}"), &[Component::Statistics]);
@@ -518,6 +518,7 @@ damaged! {
     me_uncompressed: "3.11.19-me" "mix_plain";
     md_compressed: "3.11.10-md" "mix_lz4";
     md_uncompressed: "3.11.10-md" "mix_plain";
+    ma_compressed: "3.5-ma" "mix_lz4";
     mc_compressed: "3.11.3-mc" "mix_lz4";
     mc_uncompressed: "3.11.3-mc" "mix_plain";
     na_compressed: "4.0-rc1-na" "mix_lz4";
