@@ -10,24 +10,23 @@
 //! A range deletion that is open where a gap begins is closed there. One that the index knows to be open
 //! behind the gap is opened at the next row. So nothing is deleted that was not deleted before.
 
+mod index;
+
 use crate::checksum::digest_fits;
 use crate::compression::CompressionParams;
 use crate::data_walk::{DataFile, DataPages, DataWalk, Tell, Unfiltered, WorkDone};
 use crate::descriptor::{Component, Descriptor, remove_files};
 use crate::error::{OpenError, WriteError};
 use crate::frozen::table_with_frozen_types;
-use crate::index::{Block, RowIndex, Walk};
+use crate::index::{Block, RowIndex};
 use crate::minima::Minima;
-use crate::pages::{PageLayout, Uncached};
+use crate::pages::PageLayout;
 use crate::statistics::{self, Statistics};
-use crate::table::SsTable;
 use crate::writer::{SsTableMeta, SsTableWriter, WriterOptions};
 use env::fs::FileSystem;
+use index::DamagedIndex;
 use model::clustering::Position;
-use model::{
-    BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, Deletion, PartitionKey, Row,
-    TableSchema,
-};
+use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, Deletion, Row};
 use partition::codec::Layout;
 use partition::{Event, Fragment, RangeChange, ReadContext, ReadError};
 use std::cmp::Ordering;
@@ -130,7 +129,7 @@ pub fn salvage(
         descriptor,
         options: options(&data, compression),
         walk: data.walk(),
-        outline: Outline::new(fs, descriptor, &data.table),
+        damaged_index: DamagedIndex::new(fs, descriptor, &data.table),
         data: &data,
         next,
         out: Salvaged::default(),
@@ -182,69 +181,6 @@ fn options(data: &DataFile, compression: Option<CompressionParams>) -> WriterOpt
     }
 }
 
-/// What the index still tells. Opened when it is first asked; the first error ends it.
-struct Outline<'a> {
-    fs: &'a Arc<dyn FileSystem>,
-    descriptor: &'a Descriptor,
-    table: Arc<TableSchema>,
-    walk: Option<Walk>,
-    is_open: bool,
-}
-
-impl<'a> Outline<'a> {
-    fn new(fs: &'a Arc<dyn FileSystem>, descriptor: &'a Descriptor, table: &Arc<TableSchema>) -> Outline<'a> {
-        Outline { fs, descriptor, table: Arc::clone(table), walk: None, is_open: false }
-    }
-
-    fn walk(&mut self) -> Option<&mut Walk> {
-        if !std::mem::replace(&mut self.is_open, true) {
-            self.walk = self.open();
-        }
-        self.walk.as_mut()
-    }
-
-    fn open(&self) -> Option<Walk> {
-        let context = ReadContext::default();
-        match SsTable::open(self.fs.as_ref(), self.descriptor, 0, Arc::new(Uncached)) {
-            Ok(sstable) => sstable.index_walk(&self.table, &context).ok().flatten(),
-            // Without its companions the index may still be walked from its start.
-            Err(_) => Walk::of_file(self.fs.as_ref(), self.descriptor),
-        }
-    }
-
-    /// Where the first partition behind `position` starts.
-    fn next_after(&mut self, position: u64) -> Option<u64> {
-        let walk = self.walk()?;
-        loop {
-            match walk.next_position() {
-                Ok(Some(next)) if next > position => return Some(next),
-                Ok(Some(next)) if walk.pass(next).is_ok() => {}
-                Ok(None) => return None,
-                _ => {
-                    self.walk = None;
-                    return None;
-                }
-            }
-        }
-    }
-
-    /// What the index knows of the partition at `position`: its key, and its rows if they are indexed.
-    fn partition(
-        &mut self,
-        layout: &Layout,
-        position: u64,
-    ) -> Option<(Option<PartitionKey>, Option<RowIndex>)> {
-        let walk = self.walk()?;
-        loop {
-            match walk.next_position() {
-                Ok(Some(next)) if next == position => return walk.partition(layout, position).ok(),
-                Ok(Some(next)) if next < position && walk.pass(next).is_ok() => {}
-                _ => return None,
-            }
-        }
-    }
-}
-
 /// Where rows go: one SSTable.
 struct Layer {
     writer: Option<SsTableWriter>,
@@ -257,7 +193,7 @@ struct Run<'a> {
     data: &'a DataFile,
     options: WriterOptions,
     walk: DataWalk,
-    outline: Outline<'a>,
+    damaged_index: DamagedIndex<'a>,
     next: &'a mut dyn FnMut() -> io::Result<Descriptor>,
     out: Salvaged,
     /// Rows out of order.
@@ -322,7 +258,7 @@ impl Run<'_> {
                     again.push((key, position));
                     continue;
                 }
-                self.outline = Outline::new(self.fs, self.descriptor, &self.data.table);
+                self.damaged_index = DamagedIndex::new(self.fs, self.descriptor, &self.data.table);
                 self.copy_partition(position, &mut layer, false)?;
             }
             self.finish(layer)?;
@@ -377,10 +313,10 @@ impl Run<'_> {
         let mut rows = None;
         let mut gap: Option<(u64, ReadError)> = None;
         if let Err(error) = self.walk.start_partition(position, &mut fragment) {
-            let (key, index) = self.outline.partition(&self.data.layout, position).unwrap_or_default();
+            let (key, index) = self.damaged_index.partition(&self.data.layout, position).unwrap_or_default();
             let key = key.map(DecoratedKey::new);
             let (Some(key), Some(index)) = (&key, index) else {
-                let to = self.outline.next_after(position).unwrap_or(self.data.file.len);
+                let to = self.damaged_index.next_after(position).unwrap_or(self.data.file.len);
                 self.lost(key.as_ref(), position, to, error);
                 return Ok(to);
             };
@@ -413,12 +349,13 @@ impl Run<'_> {
             if let Some((from, error)) = gap.take() {
                 copy.gap()?;
                 if rows.is_none() {
-                    rows = self.outline.partition(&self.data.layout, position).and_then(|(_, rows)| rows);
+                    rows =
+                        self.damaged_index.partition(&self.data.layout, position).and_then(|(_, rows)| rows);
                 }
                 let resumed = self.resume(position, from, rows.as_mut());
                 let to = match resumed {
                     Some(block) => position + block.start,
-                    None => self.outline.next_after(position).unwrap_or(self.data.file.len),
+                    None => self.damaged_index.next_after(position).unwrap_or(self.data.file.len),
                 };
                 self.lost(Some(&key), from, to, error);
                 match resumed {
@@ -471,7 +408,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.outline.next_after(position).unwrap_or(self.data.file.len)
+        self.damaged_index.next_after(position).unwrap_or(self.data.file.len)
     }
 
     /// Goes to the first block of rows behind a gap that can be read.
