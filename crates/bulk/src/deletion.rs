@@ -75,7 +75,7 @@ pub(crate) fn deletion_type(table: &TableSchema) -> CqlType {
         field("column", CqlType::Text),
         field("element", CqlType::Text),
     ];
-    let clusterings = table.clustering_columns();
+    let clusterings = table.visible_clustering();
     if !clusterings.is_empty() {
         let values = clusterings.iter().map(|c| (c.name.clone(), c.ty.clone())).collect();
         let bound = made_up(
@@ -101,7 +101,9 @@ pub(crate) fn deletion_field(table: &TableSchema, form: Form) -> FieldRef {
 pub(crate) fn check(command: &ReadCommand, columns: &[Arc<ColumnDef>], form: Form) -> Result<(), BulkError> {
     let refuse = |text: &str| Err(BulkError::Request(text.to_owned()));
     let limits = &command.limits;
-    if !command.row_filter.is_empty() || !command.clusterings.is_all() {
+    // Of a table whose rows are static ones for the engine, the others are not asked for.
+    let is_whole = command.clusterings.is_all() || command.table.is_static_compact();
+    if !command.row_filter.is_empty() || !is_whole {
         return refuse(
             "deletions are handed out of whole tables and token ranges: conditions choose among rows, and \
              nobody could tell what they leave out of deletions",
@@ -113,7 +115,7 @@ pub(crate) fn check(command: &ReadCommand, columns: &[Arc<ColumnDef>], form: For
         );
     }
     let table = &command.table;
-    let mut keys = table.partition_key().iter().chain(table.clustering_columns());
+    let mut keys = table.partition_key().iter().chain(table.visible_clustering());
     if let Some(missing) = keys.find(|key| columns.iter().all(|column| column.id != key.id)) {
         return Err(BulkError::Request(format!(
             "deletions name what they delete by its key: column {} has to be asked for, too",
@@ -159,7 +161,7 @@ fn bound(at: &ClusteringBound, inclusive_side: BoundKind, table: &TableSchema) -
     if at.prefix.is_empty() {
         return None;
     }
-    let columns = table.clustering_columns().len();
+    let columns = table.visible_clustering().len();
     let values = (0..columns).map(|i| at.prefix.value(i).map(Bytes::copy_from_slice));
     let length = i32::try_from(at.prefix.len()).unwrap_or(i32::MAX);
     let fields = [

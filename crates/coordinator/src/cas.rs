@@ -61,6 +61,9 @@ impl Coordinator {
         let key = &request.key;
         let placement = self.topology.placement(&table.keyspace, key);
         let placement = placement.ok_or_else(|| unplaced(&*self.topology, &table.keyspace))?;
+        if request.consistency == Consistency::EachQuorum {
+            placement.check_datacenters(request.consistency)?;
+        }
         let round = Round {
             coordinator: self,
             placement: &placement,

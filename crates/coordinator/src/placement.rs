@@ -109,6 +109,19 @@ impl Placement {
             && self.is_coordinated_here
     }
 
+    /// Fails where the replication does not tell data centers apart, in Cassandra's words.
+    pub(crate) fn check_datacenters(&self, consistency: Consistency) -> Result<(), CoordinatorError> {
+        let strategy = match self.strategy {
+            Strategy::NetworkTopology(_) => return Ok(()),
+            Strategy::Simple(_) => "SimpleStrategy",
+            Strategy::Local => "LocalStrategy",
+        };
+        Err(CoordinatorError::Invalid(format!(
+            "consistency level {} not compatible with replication strategy (org.apache.cassandra.locator.{strategy})",
+            consistency.name()
+        )))
+    }
+
     /// How many replicas must answer.
     pub(crate) fn required(&self, consistency: Consistency) -> Required {
         self.strategy.required(consistency, &self.local_datacenter)

@@ -50,13 +50,7 @@ impl BoundValues {
     pub(crate) fn in_order(&self, specs: &[ColumnSpec]) -> Result<Cow<'_, [BoundValue]>> {
         let values: Cow<'_, [BoundValue]> = match self {
             BoundValues::Positional(values) => {
-                if values.len() != specs.len() {
-                    bail!(
-                        "there were {} markers(?) in CQL but {} bound variables",
-                        specs.len(),
-                        values.len()
-                    );
-                }
+                check_count(specs.len(), values.len())?;
                 values.as_slice().into()
             }
             BoundValues::Named(values) => {
@@ -64,12 +58,10 @@ impl BoundValues {
                 for (name, value) in values {
                     by_name.entry(name).or_insert(value);
                 }
-                // A name that no value is given for counts as not set.
-                let find = |spec: &ColumnSpec| match by_name.get(spec.name.as_str()) {
-                    Some(value) => (*value).clone(),
-                    None => BoundValue::Unset,
-                };
-                specs.iter().map(find).collect::<Vec<_>>().into()
+                let found = specs.iter().filter_map(|spec| by_name.get(spec.name.as_str()).copied().cloned());
+                let found: Vec<_> = found.collect();
+                check_count(specs.len(), found.len())?;
+                found.into()
             }
         };
         for (value, spec) in values.iter().zip(specs) {
@@ -79,6 +71,13 @@ impl BoundValues {
         }
         Ok(values)
     }
+}
+
+fn check_count(markers: usize, values: usize) -> Result<()> {
+    if markers != values {
+        bail!("there were {markers} markers(?) in CQL but {values} bound variables");
+    }
+    Ok(())
 }
 
 /// Checks a value against its type. Values for IN may be null one by one: the condition judges them.

@@ -104,7 +104,7 @@ pub(super) fn primary_keys(query: &CommandGetPrimaryKeys, tables: &dyn Tables) -
         let Some(table) = all.keyspace(&keyspace).and_then(|keyspace| keyspace.store(&name)) else {
             continue;
         };
-        let columns = table.partition_key().iter().chain(table.clustering_columns());
+        let columns = table.partition_key().iter().chain(table.visible_clustering());
         keys.extend(columns.zip(1..).map(|(column, at)| (keyspace.clone(), column.name.clone(), at)));
     }
     let count = keys.len();

@@ -12,10 +12,12 @@ use bytes::Bytes;
 use engine::{Engine, WriteOptions};
 use env::fs::memory::MemoryFileSystem;
 use env::random::Random;
+use model::command::ClusteringFilter;
+use model::schema::CompactStorage;
 use model::types::collection::{elements, tuple_fields};
 use model::{
-    BoundKind, Clustering, ClusteringBound, ColumnDef, ColumnKind, CqlType, DecoratedKey, Deletion, Mutation,
-    PartitionKey, Row, TableSchema,
+    BoundKind, Cell, Clustering, ClusteringBound, ColumnDef, ColumnKind, CqlType, DecoratedKey, Deletion,
+    Mutation, PartitionKey, PartitionUpdate, Row, TableSchema,
 };
 use partition::{Event, Fragment, PartitionStream, ReadContext};
 use std::collections::BTreeMap;
@@ -176,7 +178,7 @@ fn bound(of: &StructArray, name: &str, at: usize, table: &TableSchema) -> (Vec<V
     let length = bound.column_by_name("length").unwrap().as_primitive::<Int32Type>().value(at);
     let inclusive = bound.column_by_name("inclusive").unwrap().as_boolean().value(at);
     let found = bound.column_by_name("values").unwrap().as_struct();
-    let columns = table.clustering_columns().iter().take(length as usize);
+    let columns = table.visible_clustering().iter().take(length as usize);
     let values =
         columns.map(|c| to_bytes(&c.ty, found.column_by_name(&c.name).unwrap(), at).unwrap().to_vec());
     (values.collect(), inclusive == is_end)
@@ -203,7 +205,7 @@ fn take(batch: &RecordBatch, at: usize, table: &TableSchema, out: &mut World) {
     let key: Vec<&[u8]> = key.iter().map(|v| v.as_ref()).collect();
     let part = out.entry(DecoratedKey::new(PartitionKey::from_components(&key))).or_default();
     let clustering: Option<Vec<Vec<u8>>> =
-        table.clustering_columns().iter().map(|c| value(c).map(|v| v.to_vec())).collect();
+        table.visible_clustering().iter().map(|c| value(c).map(|v| v.to_vec())).collect();
     let deletions = batch.column_by_name(DELETION).unwrap().as_struct();
     if deletions.is_valid(at) {
         let number =
@@ -247,7 +249,7 @@ fn take(batch: &RecordBatch, at: usize, table: &TableSchema, out: &mut World) {
     if !statics.is_empty() {
         part.rows.entry(None).or_default().live = statics;
     }
-    if clustering.is_some() {
+    if clustering.is_some() && !table.is_static_compact() {
         let row = part.rows.entry(clustering).or_default();
         row.live = cells_of(table.regular_columns());
         let times = batch.column_by_name("writetime()").unwrap();
@@ -314,10 +316,53 @@ fn what_makes_no_sense_with_deletions_is_refused() {
         ScanRequest::of_command(command, columns, options).unwrap_err().to_string()
     };
     assert!(refused(&|command| command.limits.rows = 5, None, options).contains("limit"));
-    let none = model::command::ClusteringFilter::Names { names: Vec::new(), reversed: false };
+    let none = ClusteringFilter::Names { names: Vec::new(), reversed: false };
     assert!(refused(&|command| command.clusterings = none.clone(), None, options).contains("conditions"));
     let flat = ScanOptions { form: Form::Flat, ..options };
     assert!(refused(&|_| {}, None, flat).contains("CSV"));
     let names = ["k".to_owned(), "a".to_owned()];
     assert!(refused(&|_| {}, Some(&names), options).contains("column c"));
+}
+
+/// A table of Thrift whose rows are static ones for the engine.
+#[test]
+fn rows_of_static_compact_tables_have_deletions() {
+    let mut builder = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
+        .partition_key("k", CqlType::Int)
+        .clustering("column1", CqlType::Text, false)
+        .static_column("a", CqlType::Int)
+        .static_column("b", CqlType::Int)
+        .regular("value", CqlType::Blob);
+    builder.compact = Some(CompactStorage::Static);
+    let table = Arc::new(builder.build());
+    let engine = engine_on(Arc::new(MemoryFileSystem::new()), &table);
+    let [a, b] = ["a", "b"].map(|name| table.column(name).unwrap().id);
+    let row = |cells: Vec<Cell>| {
+        let mut row = Row::new(Clustering::empty());
+        row.cells.extend(cells);
+        row
+    };
+    let live = |column| Cell::live(column, 5, vec![0, 0, 0, 7].into());
+    let updates = [
+        (1, Deletion::NONE, Some(row(vec![live(a), Cell::tombstone(b, 6, NOW_S)]))),
+        (2, Deletion::NONE, Some(row(vec![Cell::tombstone(a, 6, NOW_S)]))),
+        (3, Deletion::new(9, NOW_S), None),
+    ];
+    for (key, deletion, static_row) in updates {
+        let key = DecoratedKey::new(PartitionKey(Bytes::copy_from_slice(&i32::to_be_bytes(key))));
+        let update =
+            PartitionUpdate { deletion, static_row, ..PartitionUpdate::new(Arc::clone(&table), key) };
+        let _ = engine.apply(&Mutation::of(update), WriteOptions::default()).unwrap();
+    }
+    let source = Source::of_node(engine.table(table.id).unwrap().hold());
+    let mut command = request_of(source.table(), false).command.as_ref().clone();
+    command.clusterings = ClusteringFilter::Names { names: Vec::new(), reversed: false };
+    let options = ScanOptions { deletions: true, ..ScanOptions::default() };
+    let request = ScanRequest::of_command(command, None, options).unwrap();
+    let (found, deletions) = together(&source, &request, &[Split::FULL]);
+    assert_eq!(found, read(&engine, &request));
+    assert_eq!((found.len(), deletions), (3, 3));
+    let batch = source.scan(&request, &Split::FULL).next().unwrap().unwrap();
+    let names: Vec<_> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert!(names.iter().all(|name| !name.contains("column1") && !name.contains("value")), "{names:?}");
 }

@@ -134,6 +134,9 @@ pub(crate) struct Analyzer<'a> {
     table_name: Arc<str>,
 }
 
+/// Keyspace and table of what a batch itself is given.
+const BATCH: &str = "[batch]";
+
 /// The bind variables of a statement, which in a batch belong to several tables.
 #[derive(Debug)]
 pub(crate) struct MarkerSpecs {
@@ -156,15 +159,24 @@ impl MarkerSpecs {
             .collect()
     }
 
-    /// The markers of the partition key columns of `table`; empty unless every column has one.
+    /// Marks what a batch itself is given, which is of no table.
+    pub(crate) fn belongs_to_batch(&mut self, index: usize) {
+        if let Some(Some(marker)) = self.markers.get_mut(index) {
+            (marker.spec.keyspace, marker.spec.table) = (BATCH.into(), BATCH.into());
+        }
+    }
+
+    /// The last markers of the partition key columns of `table`; empty unless every column has one. Cassandra
+    /// tells them only where all markers are of the table.
     pub(crate) fn partition_key_binds(&self, table: &TableSchema) -> Vec<u16> {
+        let is_of_table = |spec: &ColumnSpec| *spec.keyspace == *table.keyspace && *spec.table == *table.name;
+        if !self.markers.iter().flatten().all(|marker| is_of_table(&marker.spec)) {
+            return Vec::new();
+        }
         let mut out = vec![None; table.partition_key().len()];
         for (index, marker) in self.markers.iter().enumerate() {
-            let Some(Marker { spec, partition_key: Some(position) }) = marker else { continue };
-            if *spec.keyspace == *table.keyspace
-                && *spec.table == *table.name
-                && let Some(slot) = out.get_mut(*position)
-            {
+            let Some(Marker { partition_key: Some(position), .. }) = marker else { continue };
+            if let Some(slot) = out.get_mut(*position) {
                 *slot = u16::try_from(index).ok();
             }
         }

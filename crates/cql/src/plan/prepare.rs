@@ -30,7 +30,6 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
     let ParsedStatement { statement, markers: names } = parsed;
     let markers = MarkerSpecs::new(names.len());
     let preparer = Preparer { schema, keyspace, names: &names, markers: &markers };
-    let is_long_batch = matches!(&statement, Statement::Batch(batch) if batch.statements.len() > 1);
     let mut prepared = match statement {
         Statement::Select(select) => {
             let analyzer = preparer.analyzer(&select.table)?;
@@ -89,8 +88,7 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
     };
     let specs = markers.borrow();
     prepared.bind_variables = specs.finish()?;
-    if !is_long_batch
-        && let [only] = prepared.tables.as_slice()
+    if let [only] = prepared.tables.as_slice()
         && let Some(table) = schema.table(&only.keyspace, &only.table)
     {
         prepared.partition_key_binds = specs.partition_key_binds(table);
@@ -389,6 +387,9 @@ impl<'a> Preparer<'a> {
                 timestamp_expr = timestamp(&analyzer, batch.using.timestamp.as_ref())?;
             }
             writes.push(write);
+        }
+        if let Some(Term::Marker(index)) = batch.using.timestamp {
+            self.markers.borrow_mut().belongs_to_batch(index);
         }
         check_batch(batch, &writes)?;
         if batch.statements.is_empty()

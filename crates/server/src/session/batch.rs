@@ -53,6 +53,13 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
         }
         statements.push((statement, options::positional(part.values)));
     }
+    let is_modification =
+        |kind| matches!(kind, StatementKind::Insert | StatementKind::Update | StatementKind::Delete);
+    if statements.iter().any(|(statement, _)| !is_modification(statement.plan.kind)) {
+        return Err(ErrorResponse::invalid(
+            "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+        ));
+    }
     for (statement, _) in &statements {
         exchange.authorize(statement, None)?;
     }

@@ -30,8 +30,9 @@ pub(super) fn start(exchange: &mut Exchange, execute: Execute) -> Result<Progres
     exchange.note_times_for_logs(&options);
     let sessions = &exchange.sessions;
     sessions.node.metrics.prepared_statements_executed.add(1);
-    let (markers, values) = (statement.plan.bind_variables.len(), execute.params.values.len());
-    if execute.params.names.is_none() && values != markers {
+    let specs = &statement.plan.bind_variables;
+    let (markers, values) = (specs.len(), options::count_of_values(&execute.params, specs));
+    if values != markers {
         return Err(ErrorResponse::invalid(format!(
             "there were {markers} markers(?) in CQL but {values} bound variables"
         )));

@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use coordinator::{PagingState, PagingVersion};
+use cql::ColumnSpec;
 use cql::bind::{BindContext, BoundValue, BoundValues};
 use model::Consistency;
 use protocol::ProtocolVersion;
 use protocol::primitives::Value;
 use protocol::request::QueryParams;
 use protocol::response::error::ErrorResponse;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Sessions;
@@ -77,6 +79,13 @@ impl Options {
 /// Seconds since the epoch.
 pub(super) fn seconds(micros: i64) -> u32 {
     u32::try_from(micros.div_euclid(1_000_000)).unwrap_or_default()
+}
+
+/// How many of a statement's markers get a value: where values are named, those whose name is given.
+pub(super) fn count_of_values(params: &QueryParams, markers: &[ColumnSpec]) -> usize {
+    let Some(names) = &params.names else { return params.values.len() };
+    let names: HashSet<&str> = names.iter().map(String::as_str).collect();
+    markers.iter().filter(|marker| names.contains(marker.name.as_str())).count()
 }
 
 /// The values of a request.

@@ -26,8 +26,8 @@ pub(super) fn start(exchange: &mut Exchange, query: Query) -> Result<Progress, E
     exchange.note_for_logs(&statement);
     sessions.node.metrics.regular_statements_executed.add(1);
     let keyspace: Option<Arc<str>> = keyspace.map(Arc::from);
-    let markers = statement.plan.bind_variables.len();
-    if query.params.names.is_none() && query.params.values.len() != markers {
+    let markers = &statement.plan.bind_variables;
+    if options::count_of_values(&query.params, markers) != markers.len() {
         return Err(ErrorResponse::invalid("Invalid amount of bind variables"));
     }
     let metadata = if options.skip_metadata { Metadata::Skip } else { Metadata::Full };

@@ -204,7 +204,16 @@ fn values_may_be_named_unset_or_null() {
         let named =
             QueryParams { names: Some(names), values: vec![text("named"), int(2), int(1)], ..params() };
         let insert = "INSERT INTO ks.t (k, c, v) VALUES (:k, :c, :v)";
-        assert_eq!(result(client.call(query(insert, named)).await), ResultBody::Void);
+        assert_eq!(result(client.call(query(insert, named.clone())).await), ResultBody::Void);
+        // What is named otherwise is no value of the marker, which then has none.
+        let names = Some(vec!["w".to_owned(), "c".to_owned(), "k".to_owned()]);
+        let misnamed = QueryParams { names, ..named };
+        let (kind, message) = error(client.call(query(insert, misnamed.clone())).await);
+        assert_eq!((kind, &*message), (ErrorKind::Invalid, "Invalid amount of bind variables"));
+        let id = prepare(&mut client, insert).await;
+        let (kind, message) = error(client.call(execute(&id, misnamed)).await);
+        let told = "there were 3 markers(?) in CQL but 2 bound variables";
+        assert_eq!((kind, &*message), (ErrorKind::Invalid, told));
         let positional = "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)";
         for value in [Value::Unset, Value::Null] {
             let before = select(&mut client, "SELECT v FROM ks.t WHERE k = 1").await;
@@ -215,6 +224,30 @@ fn values_may_be_named_unset_or_null() {
         assert_eq!(select(&mut client, "SELECT v FROM ks.t WHERE k = 1").await.rows, [[None]]);
         let (kind, _) = error(client.call(query(positional, with_values(vec![int(1)]))).await);
         assert_eq!(kind, ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn conditional_writes_ask_for_each_data_center_only_where_there_are_some() {
+    run(async {
+        let db = Db::open(&Env::for_test(3)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let each = QueryParams { consistency: Consistency::EachQuorum, ..params() };
+        let insert = "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'x')";
+        assert_eq!(result(client.call(query(insert, each.clone())).await), ResultBody::Void);
+        let conditional = "UPDATE ks.t SET v = 'y' WHERE k = 1 AND c = 1 IF v = 'x'";
+        let (kind, message) = error(client.call(query(conditional, each.clone())).await);
+        let told = "consistency level EACH_QUORUM not compatible with replication strategy \
+                    (org.apache.cassandra.locator.SimpleStrategy)";
+        assert_eq!((kind, &*message), (ErrorKind::Invalid, told));
+        let alter =
+            "ALTER KEYSPACE ks WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}";
+        result(client.call(query(alter, params())).await);
+        assert_eq!(
+            rows(client.call(query(conditional, each)).await).rows,
+            [[Some(Bytes::from_static(&[1]))]]
+        );
     });
 }
 
