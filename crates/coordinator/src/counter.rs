@@ -37,7 +37,8 @@ impl Coordinator {
     /// Writes counter updates. Each live cell of a counter column holds the difference as an 8-byte number.
     ///
     /// # Errors
-    /// `Invalid` for consistency ANY; those of reads and writes. A failed update may have counted or not.
+    /// `Invalid` for consistency ANY, SERIAL and LOCAL_SERIAL; those of reads and writes. A failed update may
+    /// have counted or not.
     pub async fn write_counters(
         self: &Arc<Self>,
         mut mutations: Vec<Mutation>,
@@ -51,7 +52,10 @@ impl Coordinator {
                 "Consistency level ANY is not yet supported for counter table {table}"
             )));
         }
-        crate::write::validate_for_write(consistency)?;
+        if crate::write::validate_for_write(consistency).is_err() {
+            let told = "Counter operations are inherently non-serializable";
+            return Err(CoordinatorError::Invalid(told.to_owned()));
+        }
         let led_elsewhere = self.ask_leaders(&mut mutations, consistency, deadline)?;
         if !mutations.is_empty() {
             self.lead(mutations, consistency, deadline, observer).await?;

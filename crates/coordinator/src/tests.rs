@@ -361,6 +361,10 @@ fn counters_refuse_any_and_plain_writes_refuse_serial() {
         .unwrap_err();
     assert_eq!(any.to_string(), "Consistency level ANY is not yet supported for counter table t");
     let serial =
+        run(case.coordinator.write_counters(vec![case.put(1, 1, 1)], Consistency::Serial, None, &mut ()))
+            .unwrap_err();
+    assert_eq!(serial.to_string(), "Counter operations are inherently non-serializable");
+    let serial =
         run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::Serial, WriteType::Simple, None))
             .unwrap_err();
     assert_eq!(serial.to_string(), "You must use conditional updates for serializable writes");

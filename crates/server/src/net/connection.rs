@@ -277,10 +277,15 @@ impl Connection {
         self.events.fetch_or(bits, Ordering::AcqRel);
     }
 
+    /// Whether the client registered for events of a kind.
+    pub(super) fn is_told(&self, kind: EventKind) -> bool {
+        self.events.load(Ordering::Acquire) & event_bit(kind) != 0
+    }
+
     /// Sends an event if the client registered for it. One that does not read its answers misses no events:
     /// it is disconnected, and will look at the schema when it comes again.
     pub(super) fn notify(&self, event: &Event) {
-        if self.events.load(Ordering::Acquire) & event_bit(event.kind()) == 0 {
+        if !self.is_told(event.kind()) {
             return;
         }
         if self.outgoing_bytes() >= self.outgoing_bytes_high {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use protocol::response::Event;
+use protocol::response::event::EventKind;
 
 use super::{Connection, NetOptions, pace};
 use crate::metrics::Counter;
@@ -93,6 +94,11 @@ impl Registry {
         for connection in self.connections() {
             connection.notify(event);
         }
+    }
+
+    /// Whether a client registered for events of a kind.
+    pub fn is_anyone_told(&self, kind: EventKind) -> bool {
+        self.open.lock().values().any(|connection| connection.is_told(kind))
     }
 
     pub(super) fn next_id(&self) -> u64 {

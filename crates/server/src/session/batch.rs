@@ -20,8 +20,7 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
     options.bind.guard = exchange.guard();
     let guard = options.bind.guard.clone();
     let schema = sessions.node.schema();
-    let in_use = exchange.connection.keyspace();
-    let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());
+    let keyspace = exchange.keyspace_for(batch.params.keyspace.as_deref(), &schema)?;
     exchange.note_batch_for_logs(options.consistency);
     exchange.note_times_for_logs(&options);
     let mut statements = Vec::with_capacity(batch.statements.len());
@@ -30,7 +29,7 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
     for part in batch.statements {
         let statement = match part.text {
             StatementText::Query(text) => {
-                Arc::new(exchange.compile(text.into(), keyspace, &schema, guard.as_deref())?)
+                Arc::new(exchange.compile(text.into(), keyspace.as_deref(), &schema, guard.as_deref())?)
             }
             StatementText::Prepared(id) => match sessions.statements.get(&id) {
                 Some(statement) => statement,

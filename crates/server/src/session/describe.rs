@@ -1,13 +1,13 @@
 //! DESCRIBE: the schema as CQL text, in pages.
 
-use bytes::Bytes;
+use coordinator::PagingState;
 use cql::ast::Describe;
 use cql::describe::{self, DescribeContext};
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::Rows;
 use protocol::response::{Response, ResultBody};
 
-use super::options::Options;
+use super::options::{Options, paging_version};
 use super::statements::to_protocol;
 use super::{Answer, Exchange, error};
 use crate::system::PARTITIONER;
@@ -36,14 +36,21 @@ pub(super) fn run(
         },
     )
     .map_err(error::of_cql)?;
+    let before = options.after(exchange.version)?;
+    let before = before.as_ref().map(|state| state.key.as_ref());
     let (described, next) = described
-        .page(options.paging_state.as_deref(), options.page_rows, schema.version)
+        .page(before, options.page_rows, schema.version, &node.release_version)
         .map_err(error::of_cql)?;
+    let next = next.map(|key| {
+        let no_limit = u64::from(i32::MAX.unsigned_abs());
+        let (remaining, remaining_in_partition) = (no_limit, no_limit);
+        PagingState { key: key.into(), row: None, remaining, remaining_in_partition }
+    });
     let rows = Rows {
         column_count: described.columns.len(),
         columns: Some(to_protocol(&described.columns)),
         new_metadata_id: None,
-        paging_state: next.map(Bytes::from),
+        paging_state: next.map(|state| state.encode(paging_version(exchange.version))),
         rows: described.rows,
     };
     Ok(Answer::Response(Response::Result(ResultBody::Rows(rows))))

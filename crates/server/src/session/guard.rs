@@ -59,6 +59,22 @@ impl Exchange {
         outcome.map_err(error::of_cql)
     }
 
+    /// The keyspace of names that have none: what the request gives, or else what is in use.
+    pub(super) fn keyspace_for(
+        &self,
+        given: Option<&str>,
+        schema: &Schema,
+    ) -> Result<Option<Arc<str>>, ErrorResponse> {
+        let in_use = self.connection.keyspace();
+        match given {
+            Some(given) if in_use.as_deref() != Some(given) => match schema.keyspace(given) {
+                Some(_) => Ok(Some(given.into())),
+                None => Err(ErrorResponse::invalid(format!("Keyspace '{given}' does not exist"))),
+            },
+            _ => Ok(in_use),
+        }
+    }
+
     /// Parses and prepares a text as its sender may.
     pub(super) fn compile(
         &mut self,

@@ -40,19 +40,18 @@ pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress,
     let text: Arc<str> = prepare.statement.into();
     exchange.text = Some(Arc::clone(&text));
     exchange.note(|| format!("Parsing {}", redact::passwords(&text)));
-    let in_use = exchange.connection.keyspace();
-    let keyspace = prepare.keyspace.as_deref().or(in_use.as_deref());
     let schema = sessions.node.schema();
+    let keyspace = exchange.keyspace_for(prepare.keyspace.as_deref(), &schema)?;
     let guard = exchange.guard();
-    let statement = Arc::new(exchange.compile(text, keyspace, &schema, guard.as_deref())?);
+    let statement = Arc::new(exchange.compile(text, keyspace.as_deref(), &schema, guard.as_deref())?);
     exchange.note_for_logs(&statement);
     exchange.validate(&statement, guard.as_deref())?;
     if let (Some(tree), None) = (statement.plan.about_roles(), exchange.principal()) {
-        return Err(error::of_cql(roles::refusal(tree, &schema, keyspace)));
+        return Err(error::of_cql(roles::refusal(tree, &schema, keyspace.as_deref())));
     }
     sessions.statements.check_size(&statement)?;
-    if !statement.plan.is_qualified && prepare.keyspace.is_none() {
-        warn_about_use(exchange, in_use.as_deref(), &statement);
+    if !statement.plan.is_qualified && sessions.statements.get(&statement.id).is_none() {
+        warn_about_use(exchange, keyspace.as_deref(), &statement);
     }
     sessions.keep_statement(&statement);
     // A change of the schema that came in between did not find the statement in the cache.
@@ -71,10 +70,11 @@ pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress,
     Ok(Progress::Over(Answer::Response(Response::Result(ResultBody::Prepared(answer)))))
 }
 
-/// Warns once for each connection, as Cassandra does: of changes of the schema even where no keyspace is in
-/// use.
+/// Warns of what nobody had prepared, as Cassandra does: once for each connection where its keyspace is used,
+/// and each time where the request gives another one. Of changes of the schema even where there is none.
 fn warn_about_use(exchange: &mut Exchange, used: Option<&str>, statement: &Statement) {
-    if exchange.connection.warned_about_use.swap(true, Ordering::Relaxed) {
+    let is_of_connection = exchange.connection.keyspace().as_deref() == used;
+    if is_of_connection && exchange.connection.warned_about_use.swap(true, Ordering::Relaxed) {
         return;
     }
     let id: String = statement.id.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -18,14 +18,13 @@ pub(super) fn start(exchange: &mut Exchange, query: Query) -> Result<Progress, E
     let mut options = Options::of(&sessions, &query.params, false)?;
     options.bind.guard = exchange.guard();
     exchange.note_times_for_logs(&options);
-    let in_use = exchange.connection.keyspace();
-    let keyspace = query.params.keyspace.as_deref().or(in_use.as_deref());
+    let schema = sessions.node.schema();
+    let keyspace = exchange.keyspace_for(query.params.keyspace.as_deref(), &schema)?;
     exchange.note(|| "Preparing statement".to_owned());
     let guard = options.bind.guard.as_deref();
-    let statement = Arc::new(exchange.compile(text, keyspace, &sessions.node.schema(), guard)?);
+    let statement = Arc::new(exchange.compile(text, keyspace.as_deref(), &schema, guard)?);
     exchange.note_for_logs(&statement);
     sessions.node.metrics.regular_statements_executed.add(1);
-    let keyspace: Option<Arc<str>> = keyspace.map(Arc::from);
     let markers = &statement.plan.bind_variables;
     if options::count_of_values(&query.params, markers) != markers.len() {
         return Err(ErrorResponse::invalid("Invalid amount of bind variables"));

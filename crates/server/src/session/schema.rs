@@ -6,6 +6,7 @@
 //!    the one that asked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cql::ast::Statement;
 use cql::ddl::{self, DdlContext, DdlOutcome};
@@ -13,6 +14,7 @@ use cql::guardrails::Guard;
 use engine::EngineError;
 use model::Schema;
 use protocol::response::error::ErrorResponse;
+use protocol::response::event::EventKind;
 use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use protocol::response::{Event, Response, ResultBody};
 
@@ -22,6 +24,10 @@ use crate::membership::with_transient_replicas;
 use crate::node::estimates;
 use crate::slices::take_time;
 
+/// How long the answer to a change of the schema stays behind its events. Some drivers forget a keyspace when
+/// they read the answer, and then do not tell of its tables.
+const HEAD_START: Duration = Duration::from_millis(1);
+
 pub(super) async fn change(
     exchange: &mut Exchange,
     statement: &Statement,
@@ -30,7 +36,7 @@ pub(super) async fn change(
     exchange.changes_schema = true;
     let sessions = Arc::clone(&exchange.sessions);
     let node = &sessions.node;
-    let _turn = sessions.schema_turn.lock().await;
+    let turn = sessions.schema_turn.lock().await;
     let installed = loop {
         let guard = exchange.any_guard();
         let attempt = try_change(&sessions, statement, keyspace, guard.as_deref()).await;
@@ -53,6 +59,10 @@ pub(super) async fn change(
     principal::after_schema_change(exchange, &gone, &made).await;
     for event in all_changes(&old, &new, &change) {
         node.connections.broadcast(&Event::Schema(event));
+    }
+    drop(turn);
+    if node.connections.is_anyone_told(EventKind::SchemaChange) {
+        node.env.tasks.sleep(HEAD_START).await;
     }
     warnings.into_iter().for_each(|warning| exchange.warn(warning));
     exchange.note(|| format!("Schema version is now {}", new.version));

@@ -26,7 +26,7 @@ mod tuning;
 
 pub use profile::profile_text;
 
-use crate::api::{Percentiles, Selection, Version};
+use crate::api::{ADMIN_PORT_DEFAULT, Percentiles, Selection, Version};
 use crate::client::access::AccessArgs;
 use crate::client::{Client, ClientError, Place, default_admin};
 use crate::console::complain;
@@ -131,7 +131,53 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
         "-nt" if of_nodetool => "--no-ttl".to_owned(),
         _ => word,
     };
-    words.into_iter().map(long).collect()
+    with_address(words.into_iter().map(long).collect())
+}
+
+/// Options before the verb that no word of their own follows.
+const BEFORE_VERBS: [&str; 5] = ["--json", "--ssl", "--help", "-V", "--version"];
+
+/// The options by which Cassandra's nodetool names a node, before the verb or behind it, as `--admin`. What
+/// scripts tell its JVM (`-Dname=value`) says nothing here.
+fn with_address(words: Vec<String>) -> Vec<String> {
+    if words.get(1).is_none_or(|word| word != "nodetool") {
+        return words;
+    }
+    let (mut out, mut host, mut port, mut has_verb) = (Vec::new(), None, None, false);
+    let mut words = words.into_iter().peekable();
+    out.extend(words.by_ref().take(2));
+    while let Some(word) = words.next() {
+        let is_value = |next: &String| !next.starts_with('-');
+        match word.as_str() {
+            "-h" | "--host" if words.peek().is_some_and(is_value) => host = words.next(),
+            "--port" => port = words.next(),
+            "-p" if !has_verb => port = words.next(),
+            option if option.starts_with("--host=") => {
+                host = option.split_once('=').map(|of| of.1.to_owned())
+            }
+            option if option.starts_with("--port=") => {
+                port = option.split_once('=').map(|of| of.1.to_owned())
+            }
+            option if option.starts_with("-D") && !has_verb => {}
+            option => {
+                let takes_value =
+                    option.starts_with('-') && !option.contains('=') && !BEFORE_VERBS.contains(&option);
+                has_verb |= !option.starts_with('-');
+                out.push(word);
+                if takes_value && !has_verb {
+                    out.extend(words.next());
+                }
+            }
+        }
+    }
+    if host.is_some() || port.is_some() {
+        let host = host.unwrap_or_else(|| "127.0.0.1".to_owned());
+        let port = port.unwrap_or_else(|| ADMIN_PORT_DEFAULT.to_string());
+        let bare_v6 = host.contains(':') && !host.starts_with('[');
+        let address = if bare_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        out.splice(2..2, ["--admin".to_owned(), address]);
+    }
+    out
 }
 
 /// Why a verb failed.

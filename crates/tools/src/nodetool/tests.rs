@@ -27,6 +27,27 @@ fn verb(words: &[&str]) -> Result<NodetoolArgs, clap::Error> {
     Ok(args)
 }
 
+#[test]
+fn a_node_is_named_as_cassandras_nodetool_names_it() {
+    let address = |text: &str| {
+        let words: Vec<&str> = text.split(' ').collect();
+        verb(&words).map(|args| args.admin).map_err(|error| error.to_string())
+    };
+    assert_eq!(address("status"), Ok("127.0.0.1:9180".to_owned()));
+    for words in
+        ["-h ::1 -p 7199 status", "--port 7199 status -h ::1", "-Dsome.name=x --host=::1 --port=7199 status"]
+    {
+        assert_eq!(address(words), Ok("[::1]:7199".to_owned()), "{words}");
+    }
+    assert_eq!(address("-u me -pw secret -h node1 status ks"), Ok("node1:9180".to_owned()));
+    assert_eq!(address("--json -p 1 status"), Ok("127.0.0.1:1".to_owned()));
+    // A verb's own options stay its own.
+    let import = verb(&["-h", "node1", "import", "-p", "ks", "t", "/dir"]).unwrap();
+    assert_eq!(import.admin, "node1:9180");
+    assert!(matches!(import.verb, Verb::Snapshots(SnapshotVerb::Import { .. })));
+    assert!(address("-h status").is_err());
+}
+
 fn node() -> NodeStatus {
     NodeStatus {
         state: "UN".to_owned(),
