@@ -5,11 +5,11 @@
 
 Tables have columns of every type, or counters, with and without clustering, static columns and COMPACT STORAGE; writes have timestamps
 that meet. A SELECT is put together from all that the grammar has, sensible or not: functions, casts, arithmetic, aggregates, parts of
-values, relations of each kind on any column, token(), GROUP BY, ORDER BY, limits, DISTINCT, JSON, and pages of several sizes. Every
-statement is sent as text, prepared, or as text with values, its literals bound to markers, all or some; null, no bytes and, from
-version 4 of the protocol on, unset are bound besides. Some of what was written is flushed on the first node, so that its files
-answer, too. Rows, names, types, markers and warnings have to be the same to the byte, and errors of the same code; which of several
-mistakes an error tells is left to `cql/corners.cqltest`. `excused` says what is known to differ.
+values, relations of each kind on any column, token(), GROUP BY, ORDER BY, limits, DISTINCT, JSON, and pages of several sizes.
+Every statement is sent as text, prepared, or as text with values, its literals bound to markers, all or some, by place or by
+name; null, no bytes and, from version 4 of the protocol on, unset are bound besides. Some of what was written is flushed on the
+first node, so that its files answer, too. Rows, names, types, markers and warnings have to be the same to the byte, and errors of
+the same code; which of several mistakes an error tells is left to `cql/corners.cqltest`. `excused` says what is known to differ.
 """
 import pathlib
 import random
@@ -367,6 +367,10 @@ class Form:
         self.way, self.page = chance.choice(["text", "prepared", "prepared", "values"]), page
         self.statement = statement.with_some_text(chance) if chance.random() < 0.3 else statement
         self.literals = self.statement.literals()
+        # Values with names may come in any order, and lack one, or have one too much.
+        self.is_named = self.way != "text" and chance.random() < 0.2
+        self.slip = chance.choice(["one less", "one more", "another name", *[None] * 7])
+        self.order = chance.random()
         self.timestamp = chance.randint(1, 50)
         self.has_odd = self.way != "text" and chance.random() < 0.25
         if self.has_odd:
@@ -387,7 +391,23 @@ class Form:
     def __str__(self):
         if self.way == "text":
             return f"{self.statement.text()}; (pages of {self.page})"
-        return f"{self.statement.marked()}; -- {self.way}: {', '.join(self.literals)} (pages of {self.page})"
+        named = f" by name, {self.slip or 'all'}" if self.is_named else ""
+        return f"{self.statement.marked()}; -- {self.way}{named}: {', '.join(self.literals)} (pages of {self.page})"
+
+    def named(self, values, names):
+        """Values and names as they are sent; without names, values as they are."""
+        if not (self.is_named and values):
+            return values, None
+        pairs = list(zip(names, values))
+        random.Random(self.order).shuffle(pairs)
+        if self.slip == "one less" and len(pairs) > 1:
+            pairs.pop()
+        elif self.slip == "one more":
+            pairs.append(("nosuch", b"?"))
+        elif self.slip == "another name":
+            pairs[0] = ("nosuch", pairs[0][1])
+        names, values = zip(*pairs)
+        return list(values), list(names)
 
 
 def excused(form, ours, theirs):
@@ -451,12 +471,12 @@ def both(wires, form):
     ours, theirs = (Prepared(wire.prepare(marked), wire.is_older) for wire in wires)
     if not same(form, ours, theirs) or theirs.error is not None:
         return ours.said == theirs.said
-    values = bound(theirs.reply, form.literals)
+    values, names = form.named(bound(theirs.reply, form.literals), [name for name, _ in bind_types(theirs.reply)])
 
     def ask(wire, prepared, state):
         if form.way == "values":
-            return wire.query(marked, values=values, paging_state=state, **options)
-        return wire.execute(prepared.reply, values, paging_state=state, **options)
+            return wire.query(marked, values=values, names=names, paging_state=state, **options)
+        return wire.execute(prepared.reply, values, names=names, paging_state=state, **options)
 
     return same(form, *(Answer(wire, lambda state: ask(wire, prepared, state)) for wire, prepared in zip(wires, (ours, theirs))))
 

@@ -3,6 +3,7 @@
 The driver's `Connection` does framing, checksums, compression and the handshake; results are decoded here, so that
 what a test sees is what was on the wire: bytes or null, and the type the server named.
 """
+import io
 import struct
 import threading
 
@@ -15,6 +16,8 @@ from cassandra.protocol import (BatchMessage, ErrorMessage, ExecuteMessage, Prep
 
 from harness.types import UNSET, read_type
 
+# The flag of parameters whose values have names.
+NAMED = 0x40
 LEVELS = {name: value for value, name in ConsistencyLevel.value_to_name.items()}
 
 
@@ -39,6 +42,35 @@ def read_bytes(f):
 
 class RawHandler(ProtocolHandler):
     message_types_by_opcode = {**ProtocolHandler.message_types_by_opcode, RawResult.opcode: RawResult}
+
+
+class _Named:
+    """Parameters whose values have names. The driver sends none: they are put before the values that it writes."""
+
+    names = None
+
+    def _write_query_params(self, f, protocol_version):
+        written = io.BytesIO()
+        super()._write_query_params(written, protocol_version)
+        parameters = written.getvalue()
+        width = 4 if protocol_version >= 5 else 1
+        flags = int.from_bytes(parameters[2:2 + width], "big") | NAMED
+        at = 2 + width + 2
+        f.write(parameters[:2] + flags.to_bytes(width, "big") + parameters[at - 2:at])
+        for name in self.names:
+            (length,) = struct.unpack(">i", parameters[at:at + 4])
+            end = at + 4 + max(length, 0)
+            f.write(struct.pack(">H", len(name.encode())) + name.encode() + parameters[at:end])
+            at = end
+        f.write(parameters[at:])
+
+
+class _NamedQuery(_Named, QueryMessage):
+    pass
+
+
+class _NamedExecute(_Named, ExecuteMessage):
+    pass
 
 
 class Reply:
@@ -107,19 +139,21 @@ class Wire:
             self.keyspace = reply.message.new_keyspace
         return reply
 
-    def query(self, text, consistency="ONE", values=None, **options):
-        """A QUERY, with values for its markers if it has any."""
-        message = QueryMessage(text, LEVELS[consistency], **serial(options))
-        message.query_params = values and _marked_unset(values)
+    def query(self, text, consistency="ONE", values=None, names=None, **options):
+        """A QUERY, with values for its markers if it has any; they may be named."""
+        message = (_NamedQuery if names else QueryMessage)(text, LEVELS[consistency], **serial(options))
+        message.query_params, message.names = values and _marked_unset(values), names
         return self.send(message)
 
     def prepare(self, text):
         return self.send(PrepareMessage(text))
 
-    def execute(self, prepared, values, consistency="ONE", **options):
-        message = prepared.message
-        return self.send(ExecuteMessage(message.query_id, _marked_unset(values), LEVELS[consistency],
-                                        result_metadata_id=message.result_metadata_id, **serial(options)))
+    def execute(self, prepared, values, consistency="ONE", names=None, **options):
+        message = (_NamedExecute if names else ExecuteMessage)(
+            prepared.message.query_id, _marked_unset(values), LEVELS[consistency],
+            result_metadata_id=prepared.message.result_metadata_id, **serial(options))
+        message.names = names
+        return self.send(message)
 
     def batch(self, kind, queries, consistency="ONE", **options):
         return self.send(BatchMessage(kind, queries, LEVELS[consistency], **serial(options)))
