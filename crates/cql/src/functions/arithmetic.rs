@@ -76,7 +76,7 @@ fn failure(operator: ArithmeticOperator, types: &[CqlType], reason: &str) -> Cql
     }
 }
 
-/// An operation on values of `types`; null if either is.
+/// An operation on values of `types`; null if either has no bytes and is no text.
 pub(super) fn operate(
     operator: ArithmeticOperator,
     types: &[CqlType],
@@ -87,6 +87,7 @@ pub(super) fn operate(
     let [left_type, right_type] = types else { return Ok(None) };
     match (left_type, right_type) {
         (CqlType::Text | CqlType::Ascii, _) => return Ok(Some([left, right].concat().into())),
+        _ if left.is_empty() || right.is_empty() => return Ok(None),
         (CqlType::Timestamp | CqlType::Date, CqlType::Duration) => {
             let negate = operator == ArithmeticOperator::Subtract;
             return match time::add_duration(left_type, left, right, negate) {
@@ -97,9 +98,6 @@ pub(super) fn operate(
         _ => {}
     }
     let number = |ty: &CqlType, bytes: &[u8]| Number::decode(ty, bytes).and_then(|n| n.convert(returns));
-    if left.is_empty() || right.is_empty() {
-        return Ok(None);
-    }
     let (Some(left), Some(right)) = (number(left_type, left), number(right_type, right)) else {
         return Err(failure(operator, types, "Infinite or NaN"));
     };

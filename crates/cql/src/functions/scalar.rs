@@ -88,7 +88,9 @@ pub(super) fn call(
         Scalar::Moment(moment) => return Ok(present(*moment, scope)),
         Scalar::ToJson => {
             let ty = function.arguments.first().unwrap_or(&CqlType::Blob);
-            let text = ty.to_json(arguments.first().and_then(Option::as_deref));
+            let value = arguments.first().and_then(Option::as_deref);
+            let value = value.filter(|bytes| !bytes.is_empty() || !ty.is_null_when_empty());
+            let text = ty.to_json(value);
             return Ok(Some(text.into_bytes().into()));
         }
         Scalar::Mask(kind) => return masked(function, *kind, arguments),
