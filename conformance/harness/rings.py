@@ -20,7 +20,8 @@ HINTS_MS = 1000
 # What a Cassandra logs of clients that sent it odd values, of queries, of a node that is down, of reads that were on their way for
 # too long, of the machine, of its own gossip after a pause.
 OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
-                       "|MonitoringTask - Some operations timed out|Trigger directory doesn't exist|local pause|Gossip stage has \d+ pending tasks|whose timeout expired before|skipped default role setup: some nodes")
+                       r"|MonitoringTask - Some operations timed out|Trigger directory doesn't exist|local pause"
+                       r"|Gossip stage has \d+ pending tasks|whose timeout expired before|skipped default role setup: some nodes")
 # GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too. And a Cassandra may be
 # asked to lead a counter, by others that take it for alive before it takes them.
 OWN_FAULT = re.compile("has an open RT bound as its last item|UnavailableException: Cannot achieve consistency level")
