@@ -47,8 +47,8 @@ impl DataPages {
         DataPages { layout: PageLayout::Plain, table_crc: 0 }
     }
 
-    /// What CompressionInfo.db or CRC.db say. Where the first is missing, TOC.txt names it, and compressed
-    /// data is not taken for rows.
+    /// What CompressionInfo.db or CRC.db say. Fails where TOC.txt names the first and it is missing:
+    /// compressed data would be taken for rows.
     pub fn of(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<DataPages, OpenError> {
         let failed = |component, e| corrupt(&descriptor.path(component), e);
         if let Some(bytes) = read_optional(fs, descriptor, Component::CompressionInfo)? {

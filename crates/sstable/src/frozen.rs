@@ -12,12 +12,12 @@ use model::{CqlType, TableSchema};
 use partition::codec::SerializationHeader;
 use partition::{Fragment, ReadError};
 
-/// Rows that are read to find out.
-const ROWS_MAX: u64 = 1_000;
+/// Partitions and rows that are read to find out.
+const READ_MAX: u64 = 1_000;
 
-/// The table of an SSTable's header with its user types frozen, where more of its rows can be read so.
+/// The table of an SSTable's header with its user types frozen, where its rows can be read further so.
 ///
-/// `None` where its header says all, and where nothing can be read: opening it as usual tells why.
+/// `None` where the header says all, and where nothing can be read: opening it as usual tells why.
 pub fn table_with_frozen_types(fs: &dyn FileSystem, descriptor: &Descriptor) -> Option<TableSchema> {
     if !descriptor.version.is_supported() || descriptor.version.has_metadata_checksums() {
         return None;
@@ -27,7 +27,7 @@ pub fn table_with_frozen_types(fs: &dyn FileSystem, descriptor: &Descriptor) -> 
     let read = |header: SerializationHeader| {
         let pages = DataPages::of(fs, descriptor).ok()?;
         let data = DataFile::with(fs, descriptor, pages, Statistics { header, ..statistics.clone() }).ok()?;
-        Some(readable_rows(&data))
+        Some(readable(&data))
     };
     let is_frozen = read(frozen.clone())? > read(statistics.header.clone())?;
     is_frozen.then(|| table_of_header(&frozen).ok()).flatten()
@@ -44,28 +44,22 @@ fn with_frozen_types(header: &SerializationHeader) -> Option<SerializationHeader
     (frozen != *header).then_some(frozen)
 }
 
-/// Rows from the start of the data up to the first that cannot be read.
-fn readable_rows(data: &DataFile) -> u64 {
-    let mut rows = 0;
+/// Partitions and rows from the start of the data up to the first that cannot be read.
+fn readable(data: &DataFile) -> u64 {
+    let mut read = 0;
     let mut count = || -> Result<(), ReadError> {
         let (mut walk, mut fragment) = (data.walk(), Fragment::default());
-        while walk.position() < data.file.len {
+        while read < READ_MAX && walk.position() < data.file.len {
             walk.start_partition(walk.position(), &mut fragment)?;
-            rows += u64::from(walk.static_row(&mut fragment.row)?);
-            loop {
-                match walk.next(&mut fragment)? {
-                    Unfiltered::Row => rows += 1,
-                    Unfiltered::Change => {}
-                    Unfiltered::End => break,
-                }
-                if rows >= ROWS_MAX {
-                    return Ok(());
-                }
+            walk.static_row(&mut fragment.row)?;
+            read += 1;
+            while read < READ_MAX && walk.next(&mut fragment)? != Unfiltered::End {
+                read += 1;
             }
         }
         Ok(())
     };
-    // What ends the count does not matter: it is met again by who reads on.
+    // Why it ended does not matter: whoever reads on is told.
     let _ = count();
-    rows
+    read
 }

@@ -70,8 +70,8 @@ pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress,
     Ok(Progress::Over(Answer::Response(Response::Result(ResultBody::Prepared(answer)))))
 }
 
-/// Warns of what nobody had prepared, as Cassandra does: once for each connection where its keyspace is used,
-/// and each time where the request gives another one. Of changes of the schema even where there is none.
+/// Warns of a statement that nobody has prepared yet, as Cassandra does: once for a connection whose keyspace
+/// it uses, each time where the request gives another. Changes of the schema need no keyspace for that.
 fn warn_about_use(exchange: &mut Exchange, used: Option<&str>, statement: &Statement) {
     let is_of_connection = exchange.connection.keyspace().as_deref() == used;
     if is_of_connection && exchange.connection.warned_about_use.swap(true, Ordering::Relaxed) {

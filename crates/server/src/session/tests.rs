@@ -205,7 +205,7 @@ fn values_may_be_named_unset_or_null() {
             QueryParams { names: Some(names), values: vec![text("named"), int(2), int(1)], ..params() };
         let insert = "INSERT INTO ks.t (k, c, v) VALUES (:k, :c, :v)";
         assert_eq!(result(client.call(query(insert, named.clone())).await), ResultBody::Void);
-        // What is named otherwise is no value of the marker, which then has none.
+        // A value with another name is none for the marker.
         let names = Some(vec!["w".to_owned(), "c".to_owned(), "k".to_owned()]);
         let misnamed = QueryParams { names, ..named };
         let (kind, message) = error(client.call(query(insert, misnamed.clone())).await);

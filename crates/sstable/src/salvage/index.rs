@@ -46,18 +46,11 @@ impl<'a> DamagedIndex<'a> {
 
     /// Where the first partition behind `position` starts.
     pub(super) fn next_after(&mut self, position: u64) -> Option<u64> {
-        let walk = self.walk()?;
-        loop {
-            match walk.next_position() {
-                Ok(Some(next)) if next > position => return Some(next),
-                Ok(Some(next)) if walk.pass(next).is_ok() => {}
-                Ok(None) => return None,
-                _ => {
-                    self.walk = None;
-                    return None;
-                }
-            }
-        }
+        let next = self.walk()?.next_behind(position);
+        next.unwrap_or_else(|_| {
+            self.walk = None;
+            None
+        })
     }
 
     /// What the index knows of the partition at `position`: its key, and its rows if they are indexed.

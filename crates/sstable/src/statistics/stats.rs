@@ -6,7 +6,7 @@
 //! | tombstone histogram | i32 level | i64 repaired at | covered clusterings
 //! | bool legacy counters | i64 columns set | i64 rows
 //! | i64,i32 commit log lower bound                    from `mb` on
-//! | i32 n, n * { i64,i32 start, i64,i32 end } commit log intervals                               from `mc` on
+//! | i32 n, n * { i64,i32 start, i64,i32 end } commit log intervals            from `mc` on
 //! | u8 [uuid] pending repair, bool transient          from `na` on
 //! | u8 [uuid] host id                                 `me`, and from `nb` on
 //! | bool partition deletions | vbytes first key, last key | f64 token space coverage         from `oa` on

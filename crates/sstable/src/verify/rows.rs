@@ -68,19 +68,13 @@ impl Check<'_> {
         }
     }
 
+    /// Where the index has the next partition; its first error ends it.
     fn next_indexed(&mut self, index: &mut Option<Walk>, position: u64) -> Option<u64> {
-        let walk = index.as_mut()?;
-        loop {
-            match walk.next_position() {
-                Ok(Some(next)) if next > position => return Some(next),
-                Ok(Some(next)) if walk.pass(next).is_ok() => {}
-                Ok(None) => return None,
-                _ => {
-                    *index = None;
-                    return None;
-                }
-            }
-        }
+        let next = index.as_mut()?.next_behind(position);
+        next.unwrap_or_else(|_| {
+            *index = None;
+            None
+        })
     }
 
     /// Checks the partition at `position`; where the next one starts.

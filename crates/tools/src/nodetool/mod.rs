@@ -134,11 +134,11 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
     with_address(words.into_iter().map(long).collect())
 }
 
-/// Options before the verb that no word of their own follows.
-const BEFORE_VERBS: [&str; 5] = ["--json", "--ssl", "--help", "-V", "--version"];
+/// Options before the verb that take no value.
+const FLAGS: [&str; 5] = ["--json", "--ssl", "--help", "-V", "--version"];
 
-/// The options by which Cassandra's nodetool names a node, before the verb or behind it, as `--admin`. What
-/// scripts tell its JVM (`-Dname=value`) says nothing here.
+/// Puts `--admin` in the place of the options by which Cassandra's nodetool names a node, before the verb or
+/// behind it. What scripts tell its JVM (`-Dname=value`) is left out.
 fn with_address(words: Vec<String>) -> Vec<String> {
     if words.get(1).is_none_or(|word| word != "nodetool") {
         return words;
@@ -161,7 +161,7 @@ fn with_address(words: Vec<String>) -> Vec<String> {
             option if option.starts_with("-D") && !has_verb => {}
             option => {
                 let takes_value =
-                    option.starts_with('-') && !option.contains('=') && !BEFORE_VERBS.contains(&option);
+                    option.starts_with('-') && !option.contains('=') && !FLAGS.contains(&option);
                 has_verb |= !option.starts_with('-');
                 out.push(word);
                 if takes_value && !has_verb {
