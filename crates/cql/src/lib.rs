@@ -30,6 +30,7 @@
 mod analysis;
 pub mod ast;
 pub mod bind;
+mod class;
 pub mod ddl;
 pub mod describe;
 pub mod error;

@@ -1,11 +1,13 @@
 //! ALTER TABLE and DROP TABLE.
 
-use super::create_table::{check_counter_ttl, guard_expiry, has_nested_multi_cell, refuse_static, validate};
+use super::create_table::{
+    check_counter_ttl, guarded_properties, has_nested_multi_cell, read_properties, refuse_static, validate,
+};
 use super::guard::{self, Permission, Resource};
 use super::options::property::Properties;
 use super::{
     ChangeKind, ChangeTarget, DdlContext, DdlOutcome, compat, full_name, masks, options, quoted, release,
-    size, types,
+    size, stored, types,
 };
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition, Identifier, Property, QualifiedName};
 use crate::error::{Result, bail};
@@ -17,9 +19,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
-    if let AlterTableAction::Add { columns, .. } = &alter.action {
-        types::check_frozen(columns.iter().map(|column| &column.column_type))?;
-    }
     let keyspace_name = ctx.keyspace_of(&alter.table)?;
     let name = alter.table.name.as_str();
     guard::check(keyspace_name, Permission::Alter, Resource::Table(name))?;
@@ -94,16 +93,15 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
     Ok(ctx.with_table(keyspace, altered, ChangeKind::Updated))
 }
 
-/// What guardrails say of the statement alone; its properties without those that are ignored.
+/// What is wrong with the statement alone; its properties without those that guardrails ignore.
 fn guard_statement<'a>(alter: &'a AlterTable, ctx: &DdlContext<'_>) -> Result<Cow<'a, [Property]>> {
-    match (&alter.action, ctx.guard) {
-        (AlterTableAction::With(properties), Some(guard)) => {
-            let properties = guard.properties(properties)?;
-            guard_expiry(Properties(&properties), ctx)?;
+    match &alter.action {
+        AlterTableAction::With(properties) => {
+            let properties = guarded_properties(properties, ctx)?;
+            read_properties(Properties(&properties), ctx)?;
             Ok(properties)
         }
-        (AlterTableAction::With(properties), None) => Ok(properties.as_slice().into()),
-        (AlterTableAction::Add { columns, .. }, _) => {
+        AlterTableAction::Add { columns, .. } => {
             let types = columns.iter().map(|column| (column.name.as_str(), &column.column_type));
             guard_types("Column", types, ctx)?;
             Ok(Cow::Borrowed(&[]))
@@ -225,6 +223,7 @@ fn add(
             );
         }
         check_dropped(table, column, &ty)?;
+        stored::check_column(name, &ty, keyspace)?;
         added.insert(&column.name);
         builder = if column.is_static { builder.static_column(name, ty) } else { builder.regular(name, ty) };
     }
@@ -306,7 +305,15 @@ fn rename(
 ) -> Result<TableBuilder> {
     let full_name = || full_name(&table.keyspace, &table.name);
     let mut builder = table.to_builder();
-    for (at, (from, to)) in renames.iter().enumerate() {
+    // Of two new names for one column Cassandra knows the last.
+    let mut last: Vec<&(Identifier, Identifier)> = Vec::new();
+    for rename in renames {
+        match last.iter_mut().find(|(from, _)| *from == rename.0) {
+            Some(earlier) => *earlier = rename,
+            None => last.push(rename),
+        }
+    }
+    for (at, (from, to)) in last.iter().enumerate() {
         let Some(column) = table.visible_column(from.as_str()) else {
             bail!("Undefined column name {} in table {}", from.to_cql(), full_name());
         };
@@ -326,7 +333,7 @@ fn rename(
                 view.table.name
             );
         }
-        let is_taken = renames.iter().take(at).any(|(_, earlier)| earlier == to);
+        let is_taken = last.iter().take(at).any(|(_, earlier)| earlier == to);
         if is_taken || table.column(to.as_str()).is_some() {
             bail!(
                 "Cannot rename column {from} to {to} in table '{}'; another column with that name already exists",

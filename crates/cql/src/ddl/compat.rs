@@ -4,6 +4,7 @@
 //! The relations are Cassandra's. `orders_alike`: values of the old type are valid ones of the new type and
 //! keep their order. `reads`: values of the old type are valid ones of the new type.
 
+use super::types;
 use model::types::CqlType;
 
 /// Whether cells of the type `old` can be read where the column's type is `new`.
@@ -27,6 +28,7 @@ fn reads(new: &CqlType, old: &CqlType) -> bool {
             CqlType::Map { key: b, value: y, multi_cell: false },
         ) => orders_alike(a, b) && reads(x, y),
         (CqlType::Tuple(new), CqlType::Tuple(old)) => pairs(new, old, reads),
+        (CqlType::Udt { .. }, CqlType::Tuple(_)) => false,
         (CqlType::Composite(new), CqlType::Composite(old)) => {
             pairs(new, old, |new, old| reads(&new.ty, &old.ty))
         }
@@ -48,6 +50,12 @@ fn orders_alike(new: &CqlType, old: &CqlType) -> bool {
             CqlType::Map { key: b, value: y, multi_cell: n },
         ) => m == n && orders_alike(a, b) && if *m { can_replace(x, y) } else { orders_alike(x, y) },
         (CqlType::Tuple(new), CqlType::Tuple(old)) => pairs(new, old, orders_alike),
+        // That of a dropped column is kept without its user types.
+        (CqlType::Udt { definition, .. }, CqlType::Tuple(old)) => {
+            let new: Vec<CqlType> = definition.fields.iter().map(|(_, ty)| ty.clone()).collect();
+            pairs(&new, old, orders_alike)
+        }
+        (CqlType::Vector { .. }, CqlType::Vector { .. }) => types::without_user_types(new) == *old,
         (CqlType::Composite(new), CqlType::Composite(old)) => pairs(new, old, |new, old| {
             new.reversed == old.reversed && new.old_class == old.old_class && orders_alike(&new.ty, &old.ty)
         }),

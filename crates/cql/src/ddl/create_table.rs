@@ -2,7 +2,9 @@
 
 use super::guard::{self, Permission, Resource};
 use super::options::property::{Properties, config};
-use super::{ChangeKind, DdlContext, DdlOutcome, compact, full_name, masks, options, release, size, types};
+use super::{
+    ChangeKind, DdlContext, DdlOutcome, compact, full_name, masks, options, release, size, stored, types,
+};
 use crate::ast::{ColumnDefinition, CreateTable, Identifier, PrimaryKey, Property};
 use crate::error::{CqlError, Result, bail};
 use crate::guardrails::guard_types;
@@ -16,7 +18,6 @@ use std::collections::{HashMap, HashSet};
 const TABLE_NAME_MAX: usize = 222;
 
 pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
-    types::check_frozen(create.columns.iter().map(|column| &column.column_type))?;
     check_statement(create)?;
     let keyspace_name = ctx.keyspace_of(&create.table)?;
     let [primary_key] = create.primary_keys.as_slice() else {
@@ -41,6 +42,10 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
     table.masks = masks::of_columns(&create.columns, &table, ctx)?;
     release::check_table(&table, ctx.schema.release)?;
     size::check_table(&table, None)?;
+    table
+        .all_columns()
+        .iter()
+        .try_for_each(|column| stored::check_column(&column.name, &column.ty, keyspace))?;
     validate(&table, create.columns.iter().any(|column| types::is_counter(&column.column_type)))?;
     ctx.guard.map_or(Ok(()), |guard| guard.compression(&table))?;
     if let Some(other) = ctx.schema.table_by_id(table.id) {
@@ -49,30 +54,37 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
     Ok(ctx.with_table(keyspace, table, ChangeKind::Created))
 }
 
-/// What guardrails say of the statement alone; its properties without those that are ignored.
+/// What is wrong with the statement alone; its properties without those that guardrails ignore.
 fn guard_statement<'c>(create: &'c CreateTable, ctx: &DdlContext<'_>) -> Result<Cow<'c, [Property]>> {
-    let Some(guard) = ctx.guard else { return Ok(create.properties.as_slice().into()) };
     let name = create.table.name.as_str();
-    let properties = guard.properties(&create.properties)?;
-    guard.columns(name, create.columns.len())?;
-    guard.tables(name, ctx.schema)?;
-    if create.compact_storage {
-        guard.compact_tables()?;
+    let properties = guarded_properties(&create.properties, ctx)?;
+    if let Some(guard) = ctx.guard {
+        guard.columns(name, create.columns.len())?;
+        guard.tables(name, ctx.schema)?;
+        if create.compact_storage {
+            guard.compact_tables()?;
+        }
     }
-    guard_expiry(Properties(&properties), ctx)?;
+    read_properties(Properties(&properties), ctx)?;
     let types = create.columns.iter().map(|column| (column.name.as_str(), &column.column_type));
     guard_types("Column", types, ctx)?;
     Ok(properties)
 }
 
-/// The same of compaction and TTL, which count as on a new table.
-pub(super) fn guard_expiry(properties: Properties<'_>, ctx: &DdlContext<'_>) -> Result<()> {
-    let Some(guard) = ctx.guard else { return Ok(()) };
-    match options::new_table(properties, ctx) {
-        Ok(options) => guard.compaction(&options.compaction.class, options.default_time_to_live),
-        // Properties that are none are told later.
-        Err(_) => Ok(()),
-    }
+/// The properties without those that guardrails ignore.
+pub(super) fn guarded_properties<'p>(
+    properties: &'p [Property],
+    ctx: &DdlContext<'_>,
+) -> Result<Cow<'p, [Property]>> {
+    ctx.guard.map_or(Ok(properties.into()), |guard| guard.properties(properties))
+}
+
+/// Reads the values of properties as on a new table: whether there is a table, and what a property is worth,
+/// is asked later. Guardrails are asked about compaction and TTL.
+pub(super) fn read_properties(properties: Properties<'_>, ctx: &DdlContext<'_>) -> Result<()> {
+    let options = options::read(properties, None, ctx)?;
+    ctx.guard
+        .map_or(Ok(()), |guard| guard.compaction(&options.compaction.class, options.default_time_to_live))
 }
 
 /// What Cassandra's parser refuses.

@@ -1,10 +1,10 @@
 //! Statements that change the schema: from a tree and a schema to the next schema, without any I/O.
 //!
 //! [`apply`] judges a statement in Cassandra's order, because that order decides which error is seen:
-//! 1. what the statement alone shows to be wrong (two primary keys, `frozen<int>`);
+//! 1. what the statement alone shows to be wrong (two primary keys);
 //! 2. whether users may change that keyspace at all (`guard`);
-//! 3. features that are switched off (masks) and guardrails;
-//! 4. what it says about the present schema, its properties and types;
+//! 3. features that are switched off (masks), guardrails, and values that properties cannot have;
+//! 4. what it says about the present schema, what its properties are worth, and its types;
 //! 5. the changed table as a whole (`create_table::validate`).
 //!
 //! A statement that changes nothing (`IF NOT EXISTS`, an option set to the value that it has) gives `None`,
@@ -21,6 +21,7 @@ mod masks;
 mod options;
 mod release;
 mod size;
+mod stored;
 pub(crate) mod types;
 mod unsupported;
 mod user_type;

@@ -6,6 +6,7 @@
 //! `frozen<>`.
 
 use crate::ast::{Identifier, NativeType, QualifiedName, RawType};
+use crate::class;
 use crate::error::{CqlError, Result, bail};
 use model::types::{Component, CqlType, UserType};
 use model::{KeyspaceSchema, Schema};
@@ -66,30 +67,6 @@ pub(crate) fn user_type<'s>(
     }
 }
 
-/// What Cassandra's parser refuses: `frozen<>` around a type that cannot be frozen. Every type of a statement
-/// is checked before anything else is.
-pub(super) fn check_frozen<'a>(types: impl IntoIterator<Item = &'a RawType>) -> Result<()> {
-    for raw in types {
-        match raw {
-            RawType::Frozen(inner) => {
-                if matches!(**inner, RawType::Native(_) | RawType::Custom(_)) {
-                    return Err(CqlError::Syntax(format!(
-                        "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
-                    )));
-                }
-                check_frozen([&**inner])?;
-            }
-            RawType::List(element) | RawType::Set(element) | RawType::Vector { element, .. } => {
-                check_frozen([&**element])?;
-            }
-            RawType::Map(key, value) => check_frozen([&**key, &**value])?,
-            RawType::Tuple(types) => check_frozen(types)?,
-            RawType::Native(_) | RawType::User(_) | RawType::Custom(_) => {}
-        }
-    }
-    Ok(())
-}
-
 /// Whether the type is written `counter`.
 pub(super) fn is_counter(raw: &RawType) -> bool {
     matches!(raw, RawType::Native(NativeType::Counter))
@@ -140,7 +117,7 @@ impl Resolver<'_> {
                 CqlType::Udt { definition, multi_cell: !frozen }
             }
             RawType::Custom(class) => {
-                let ty = own_types(&custom(class)?, self.keyspace)?;
+                let ty = own_types(&class_type(class)?, self.keyspace)?;
                 if frozen { ty.frozen() } else { ty }
             }
         })
@@ -185,11 +162,16 @@ fn shown(raw: &RawType, frozen: bool) -> String {
 
 /// A type written as a class, in a statement that is none on a keyspace.
 pub(crate) fn custom_in(class: &str, schema: &Schema, keyspace: &str) -> Result<CqlType> {
-    let ty = custom(class)?;
+    let ty = class_type(class)?;
     match schema.keyspace(keyspace) {
         Some(keyspace) => own_types(&ty, keyspace),
         None => Ok(ty),
     }
+}
+
+/// The parser has refused what is none.
+fn class_type(class: &str) -> Result<CqlType> {
+    class::parse(class).map_err(CqlError::Syntax)
 }
 
 /// Whether a type is written as the class of a descending order. A clustering column of it has that order,
@@ -198,51 +180,6 @@ pub(super) fn is_reversed(raw: &RawType) -> bool {
     let RawType::Custom(class) = raw else { return false };
     CqlType::parse_class(class).is_ok_and(|parsed| parsed.reversed)
 }
-
-/// A type written as a class of Cassandra.
-fn custom(class: &str) -> Result<CqlType> {
-    let error = |reason: String| Err(CqlError::Syntax(format!("Error setting type {class}: {reason}")));
-    // A class with parameters is made by a factory, which fails for whatever is wrong with them.
-    let name = class.trim_start().strip_prefix(PACKAGE).unwrap_or(class.trim_start());
-    let factory = FACTORIES
-        .iter()
-        .find(|known| name.strip_prefix(**known).is_some_and(|rest| rest.trim_start().starts_with('(')));
-    let refused = factory.map(|class| format!("Invalid definition for comparator {PACKAGE}{class}."));
-    match (CqlType::parse_class(class), refused) {
-        (Ok(parsed), None) => match parsed.ty {
-            CqlType::Custom(unknown) => {
-                let name = unknown.split('(').next().unwrap_or_default().trim_end();
-                let package = if name.contains('.') { "" } else { PACKAGE };
-                error(format!("Unable to find abstract-type class '{package}{name}'"))
-            }
-            known => Ok(known),
-        },
-        (Ok(parsed), Some(refused)) => {
-            let is_unknown = |ty: &CqlType| matches!(ty, CqlType::Custom(_));
-            if parsed.ty.any(&is_unknown) { error(refused) } else { Ok(parsed.ty) }
-        }
-        // Which Cassandra does not look at.
-        (Err(e), _) if e.reason == model::types::TEXT_AFTER => error(e.reason.to_owned()),
-        (Err(_), Some(refused)) => error(refused),
-        (Err(reason), None) => error(reason.reason.to_owned()),
-    }
-}
-
-const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
-
-/// Classes that are made of their parameters.
-const FACTORIES: [&str; 10] = [
-    "CompositeType",
-    "DynamicCompositeType",
-    "FrozenType",
-    "ListType",
-    "MapType",
-    "ReversedType",
-    "SetType",
-    "TupleType",
-    "UserType",
-    "VectorType",
-];
 
 /// The type of a class with the keyspace's user types in the place of those that the class spells out. They
 /// have to be the keyspace's own, as it has them: only their names are stored. (A Cassandra takes all of

@@ -4,7 +4,7 @@
 //! column of its keyspace that has it anywhere inside.
 
 use super::guard::{self, Permission, Resource};
-use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, release, size, types};
+use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, release, size, stored, types};
 use crate::ast::{AlterType, AlterTypeAction, CreateType, Identifier, QualifiedName, RawType};
 use crate::error::{Result, bail};
 use crate::guardrails::guard_types;
@@ -15,7 +15,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(super) fn create(create: &CreateType, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
-    types::check_frozen(create.fields.iter().map(|(_, ty)| ty))?;
     let keyspace_name = ctx.keyspace_of(&create.name)?;
     guard::check(keyspace_name, Permission::Create, Resource::AllTables)?;
     let name = create.name.name.as_str();
@@ -42,6 +41,7 @@ pub(super) fn create(create: &CreateType, ctx: &DdlContext<'_>) -> Result<Option
     release::check_user_type(&definition, ctx.schema.release)?;
     let definition = Arc::new(definition);
     size::check_user_type(&definition)?;
+    definition.fields.iter().try_for_each(|(field, ty)| stored::check_field(field, ty, keyspace))?;
     let mut after = KeyspaceSchema::clone(keyspace);
     after.types.insert(name.to_owned(), definition);
     Ok(ctx.replaced(after, ChangeKind::Created, ChangeTarget::Type, Some(name)))
@@ -56,9 +56,6 @@ fn check_field(ty: &RawType) -> Result<()> {
 }
 
 pub(super) fn alter(alter: &AlterType, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
-    if let AlterTypeAction::Add { field_type, .. } = &alter.action {
-        types::check_frozen([field_type])?;
-    }
     let keyspace_name = ctx.keyspace_of(&alter.name)?;
     guard::check(keyspace_name, Permission::Alter, Resource::AllTables)?;
     if let AlterTypeAction::Add { field, field_type, .. } = &alter.action {
@@ -134,6 +131,7 @@ fn add_field(
         );
     }
     ctx.guard.map_or(Ok(()), |guard| guard.fields(&before.name, before.fields.len() + 1))?;
+    stored::check_field(field, &ty, keyspace)?;
     let mut after = before.clone();
     after.fields.push((field.as_str().to_owned(), ty));
     Ok(Some(after))

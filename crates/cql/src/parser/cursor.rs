@@ -1,6 +1,6 @@
 //! The parser's state: the tokens ahead, the markers so far, the depth, and how errors are made.
 
-use crate::ast::{Identifier, ParsedStatement, Statement};
+use crate::ast::Identifier;
 use crate::lexer::{Keyword, KeywordClass, LexError, Lexer, Token, TokenKind};
 
 use super::SyntaxError;
@@ -44,7 +44,7 @@ pub(super) struct Parser<'a> {
     window: Window<'a>,
     /// The end of the last token that was consumed.
     consumed: usize,
-    markers: Vec<Option<Identifier>>,
+    pub(super) markers: Vec<Option<Identifier>>,
     /// The first error that has no position.
     complaint: Option<SyntaxError>,
     depth: usize,
@@ -72,14 +72,14 @@ impl<'a> Parser<'a> {
     }
 
     /// The first of the errors met, or the statement.
-    pub(super) fn finish(self, outcome: Parsed<Statement>) -> Parsed<ParsedStatement> {
+    pub(super) fn finish<T>(self, outcome: Parsed<T>) -> Parsed<T> {
         if let Some(complaint) = self.complaint {
             return Err(complaint);
         }
         if let Some(broken) = self.window.broken {
             return Err(SyntaxError::lexical(self.text, broken));
         }
-        Ok(ParsedStatement { statement: outcome?, markers: self.markers })
+        outcome
     }
 
     // Tokens.

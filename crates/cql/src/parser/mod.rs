@@ -33,7 +33,7 @@ mod tests;
 pub use cursor::{NESTING_MAX, OPERATORS_MAX};
 pub use error::SyntaxError;
 
-use crate::ast::ParsedStatement;
+use crate::ast::{ParsedStatement, RawType};
 use cursor::Parser;
 
 /// Parses one statement, which any number of semicolons may follow.
@@ -43,5 +43,15 @@ use cursor::Parser;
 pub fn parse_statement(text: &str) -> Result<ParsedStatement, SyntaxError> {
     let mut parser = Parser::new(text);
     let outcome = parser.whole();
+    parser.finish(outcome)
+}
+
+/// Parses a type, as the tables of the schema hold it.
+///
+/// # Errors
+/// The text is not a type of CQL.
+pub(crate) fn parse_type(text: &str) -> Result<RawType, SyntaxError> {
+    let mut parser = Parser::new(text);
+    let outcome = parser.whole_type();
     parser.finish(outcome)
 }

@@ -1,16 +1,16 @@
 //! Which statement it is.
 
 use super::cursor::{Parsed, Parser, word};
-use crate::ast::{Modification, Statement};
+use crate::ast::{Modification, ParsedStatement, Statement};
 use crate::lexer::{Keyword, TokenKind};
 
 impl Parser<'_> {
     /// The whole text: one statement and any number of semicolons.
-    pub(super) fn whole(&mut self) -> Parsed<Statement> {
+    pub(super) fn whole(&mut self) -> Parsed<ParsedStatement> {
         let statement = self.statement()?;
         while self.accept(TokenKind::Semicolon) {}
         self.expect(TokenKind::Eof)?;
-        Ok(statement)
+        Ok(ParsedStatement { statement, markers: std::mem::take(&mut self.markers) })
     }
 
     fn statement(&mut self) -> Parsed<Statement> {

@@ -2,6 +2,7 @@
 
 use super::cursor::{Parsed, Parser, is_name};
 use crate::ast::{NativeType, RawType};
+use crate::class;
 use crate::lexer::{Keyword, KeywordClass, TokenKind};
 
 /// The native type that a keyword names.
@@ -83,6 +84,13 @@ impl Parser<'_> {
         }
     }
 
+    /// A type and nothing else.
+    pub(super) fn whole_type(&mut self) -> Parsed<RawType> {
+        let parsed = self.data_type()?;
+        self.expect(TokenKind::Eof)?;
+        Ok(parsed)
+    }
+
     /// Any type.
     pub(super) fn data_type(&mut self) -> Parsed<RawType> {
         self.nested_type(Self::data_type_here)
@@ -93,7 +101,11 @@ impl Parser<'_> {
         match token.kind {
             TokenKind::String | TokenKind::DollarString => {
                 self.advance();
-                return Ok(RawType::Custom(token.text().into_owned()));
+                let class = token.text().into_owned();
+                if let Err(complaint) = class::parse(&class) {
+                    self.complain(complaint);
+                }
+                return Ok(RawType::Custom(class));
             }
             TokenKind::Ident | TokenKind::QuotedName => return Ok(RawType::User(self.user_type_name()?)),
             TokenKind::Keyword(keyword)

@@ -129,7 +129,7 @@ pub(super) fn id(properties: Properties<'_>) -> Result<Option<Uuid>> {
 }
 
 /// The options before, or the defaults, with the values of the properties, read in Cassandra's order.
-fn read(
+pub(super) fn read(
     properties: Properties<'_>,
     before: Option<&TableOptions>,
     ctx: &DdlContext<'_>,
