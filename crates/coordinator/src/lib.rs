@@ -40,7 +40,7 @@ pub use local::{
     LocalReplica, LocalStore, Proving, READER_THREAD, ReadObserver, ReaderError, ReaderHooks, ReaderWait,
     Readers, Tried,
 };
-pub use paging::{PagingState, PagingVersion};
+pub use paging::{PagingState, PagingVersion, RowMark};
 pub use paxos::{Ballot, Promise, Proposal};
 pub use placement::{Candidates, Placement, WritePlan};
 pub use read::{Interruption, Page, Pages, PullError, ReadRepairs, ReadRequest, ReadWork, Scope, Worked};

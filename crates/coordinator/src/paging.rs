@@ -5,6 +5,7 @@
 //! v4, v5: vbytes partition key | vbytes row mark | uvint remaining | uvint remaining in partition
 //! v3:     sbytes partition key | sbytes row mark | i32 remaining   | i32 remaining in partition
 //! row mark: uvint (2 bits for each of up to 32 components: 1 empty, 2 null), then vbytes of each other component
+//! v3:       the name of a cell, as tables had them before 3.0: (sbytes component | 0)*, then those of the column
 //! ```
 //! The key is empty when the read is of one partition. Without a row mark, a read of several partitions by
 //! their keys goes on at the start of the key's, a scan behind it. Without a limit 2^31-1 rows remain, and
@@ -14,7 +15,9 @@ use bytes::Bytes;
 use model::clustering::Position;
 use model::command::{ClusteringFilter, PartitionSelection, ReadCommand};
 use model::key::{KeyBound, KeyRange};
-use model::{BoundKind, Clustering, ClusteringBound, Component, DecoratedKey, PartitionKey, vint};
+use model::{
+    BoundKind, Clustering, ClusteringBound, Component, DecoratedKey, PartitionKey, TableSchema, vint,
+};
 use partition::PageMark;
 use std::cmp::Ordering;
 
@@ -22,6 +25,8 @@ use std::cmp::Ordering;
 const UNLIMITED: u64 = i32::MAX as u64;
 /// The same for a partition of which something was returned.
 const UNLIMITED_SINCE: u64 = UNLIMITED - 1;
+/// What the names of static cells begin with.
+const STATIC_NAME: [u8; 2] = [0xff, 0xff];
 /// Most components that the mark of a row can have.
 const COMPONENTS_MAX: usize = 32;
 
@@ -41,11 +46,57 @@ pub struct PagingState {
     pub key: Bytes,
     /// The last row read. Without it nothing of the partition was read, where keys are listed, or nothing
     /// more is wanted of it.
-    pub row: Option<Clustering>,
+    pub row: Option<RowMark>,
     /// Rows that the query may still return; `u64::MAX` without a limit.
     pub remaining: u64,
     /// Rows that it may still return of the partition.
     pub remaining_in_partition: u64,
+}
+
+/// The last row of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowMark {
+    /// The row of a table.
+    Clustering {
+        /// Its clustering.
+        clustering: Clustering,
+        /// Whether v3 writes the one component as it is: that of a table WITH COMPACT STORAGE.
+        is_bare: bool,
+    },
+    /// The name of one of its cells, as v3 has it. The table knows what of it is clustering.
+    CellName(Bytes),
+}
+
+impl RowMark {
+    /// The mark of a row of the table.
+    pub fn of(clustering: Clustering, table: &TableSchema) -> RowMark {
+        RowMark::Clustering { clustering, is_bare: is_bare(table) }
+    }
+
+    /// The row's clustering, none for a static row; `None` for a name that is none of a table's cells.
+    fn clustering(&self, table: &TableSchema) -> Option<Option<Clustering>> {
+        match self {
+            RowMark::Clustering { clustering, .. } => Some(Some(clustering.clone())),
+            RowMark::CellName(name) => clustering_of(name, table),
+        }
+    }
+
+    fn encode(&self, version: PagingVersion) -> Vec<u8> {
+        match (self, version) {
+            (RowMark::CellName(name), _) => name.to_vec(),
+            (RowMark::Clustering { clustering, .. }, PagingVersion::V4) => encode_row_mark(clustering),
+            (RowMark::Clustering { clustering, is_bare: true }, PagingVersion::V3) => {
+                clustering.value(0).unwrap_or_default().to_vec()
+            }
+            (RowMark::Clustering { clustering, is_bare: false }, PagingVersion::V3) => cell_name(clustering),
+        }
+    }
+}
+
+/// Whether the names of the table's cells are a clustering and nothing else
+/// (`PagingState.RowMark.encodeCellName`).
+fn is_bare(table: &TableSchema) -> bool {
+    table.compact.is_some() && table.clustering_columns().len() == 1
 }
 
 impl PagingState {
@@ -57,7 +108,7 @@ impl PagingState {
             remaining: mark.remaining,
             remaining_in_partition,
         };
-        let row = mark.clustering.clone();
+        let row = mark.clustering.clone().map(|clustering| RowMark::of(clustering, &command.table));
         match &command.partitions {
             PartitionSelection::Range(_) => {
                 let of_partition = if row.is_some() { mark.remaining_in_partition } else { 0 };
@@ -83,7 +134,7 @@ impl PagingState {
 
     /// Encodes the state.
     pub fn encode(&self, version: PagingVersion) -> Bytes {
-        let row = self.row.as_ref().map(encode_row_mark).unwrap_or_default();
+        let row = self.row.as_ref().map(|row| row.encode(version)).unwrap_or_default();
         let mut out = Vec::with_capacity(self.key.len() + row.len() + 16);
         let in_partition = match self.remaining_in_partition {
             UNLIMITED | u64::MAX => UNLIMITED,
@@ -136,11 +187,15 @@ impl PagingState {
         // A table without clustering columns has one row for each partition: behind it the partition is done
         // with.
         let is_within = columns > 0 && self.remaining_in_partition > 0;
-        let clustering = self.row.clone().filter(|_| is_within);
+        let row = match &self.row {
+            Some(row) => row.clustering(&command.table)?,
+            None => None,
+        };
+        let is_before = is_listed && row.is_none() && self.remaining_in_partition > 0;
+        let clustering = row.filter(|_| is_within);
         if clustering.as_ref().is_some_and(|c| c.len() != columns || !is_row_of(c, command)) {
             return None;
         }
-        let is_before = is_listed && self.row.is_none() && self.remaining_in_partition > 0;
         let (rows, in_partition) = (command.limits.rows, command.limits.rows_per_partition);
         let remaining_in_partition = match self.is_limited_in_partition() {
             true if in_partition != u64::MAX => self.remaining_in_partition.min(in_partition),
@@ -179,6 +234,43 @@ fn is_row_of(clustering: &Clustering, command: &ReadCommand) -> bool {
         (Component::Value(value), Some(len)) => value.is_empty() || value.len() == len,
         _ => true,
     })
+}
+
+/// The name that a cell of the row would have, of a column without a name.
+fn cell_name(clustering: &Clustering) -> Vec<u8> {
+    let mut out = Vec::new();
+    for component in clustering.iter() {
+        // Nothing comes behind what a dense table's row lacks.
+        let Component::Value(value) = component else { return out };
+        out.extend_from_slice(&(value.len() as u16).to_be_bytes());
+        out.extend_from_slice(value);
+        out.push(0);
+    }
+    out.extend_from_slice(&[0, 0, 0]);
+    out
+}
+
+/// The clustering in the name of a cell (`PagingState.RowMark.decodeClustering`), as
+/// [`RowMark::clustering`] has it.
+fn clustering_of(name: &[u8], table: &TableSchema) -> Option<Option<Clustering>> {
+    if is_bare(table) {
+        return Some(Some(Clustering::from_values([name])));
+    }
+    if name.starts_with(&STATIC_NAME) {
+        return Some(None);
+    }
+    let (mut out, mut rest) = (Clustering::empty(), name);
+    for _ in table.clustering_columns() {
+        if rest.is_empty() && table.compact.is_some() {
+            out.push(Component::Null);
+            continue;
+        }
+        let (len, behind) = rest.split_first_chunk::<2>()?;
+        let len = usize::from(u16::from_be_bytes(*len));
+        out.push(Component::Value(behind.get(..len)?));
+        rest = behind.get(len + 1..)?;
+    }
+    Some(Some(out))
 }
 
 fn encode_row_mark(clustering: &Clustering) -> Vec<u8> {
@@ -257,7 +349,11 @@ fn decode_as(bytes: &Bytes, version: PagingVersion) -> Option<PagingState> {
     if at != bytes.len() {
         return None;
     }
-    let row = if row.is_empty() { None } else { Some(decode_row_mark(&row)?) };
+    let row = match version {
+        _ if row.is_empty() => None,
+        PagingVersion::V3 => Some(RowMark::CellName(row)),
+        PagingVersion::V4 => Some(RowMark::Clustering { clustering: decode_row_mark(&row)?, is_bare: false }),
+    };
     Some(PagingState { key, row, remaining, remaining_in_partition })
 }
 

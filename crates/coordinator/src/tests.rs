@@ -458,6 +458,7 @@ fn the_rest_of_a_partition_is_part_of_the_scan_that_goes_on_in_it() {
     let asked = |partitions: PartitionSelection, clusterings: ClusteringFilter, row: Option<Clustering>| {
         let command = ReadCommand { clusterings, ..case.command("counters", partitions) };
         let (remaining, remaining_in_partition) = (u64::MAX, u64::MAX);
+        let row = row.map(|row| RowMark::of(row, &command.table));
         let after = PagingState { key: key(1).key.0, row, remaining, remaining_in_partition };
         let request = ReadRequest {
             command: Arc::new(command),

@@ -2,7 +2,7 @@
 
 use super::*;
 use model::command::{ColumnSelection, DataLimits};
-use model::{CqlType, Slice, TableSchema};
+use model::{CqlType, Slice};
 use std::sync::Arc;
 
 fn table() -> Arc<TableSchema> {
@@ -46,11 +46,15 @@ fn mark(k: i32, clustering: Option<Clustering>) -> PageMark {
     }
 }
 
+fn row_mark(clustering: Clustering) -> RowMark {
+    RowMark::of(clustering, &table())
+}
+
 #[test]
 fn the_form_is_that_of_a_real_node() {
     let state = PagingState {
         key: Bytes::new(),
-        row: Some(Clustering::from_values([&951i32.to_be_bytes()[..]])),
+        row: Some(row_mark(Clustering::from_values([&951i32.to_be_bytes()[..]]))),
         remaining: UNLIMITED - 20,
         remaining_in_partition: UNLIMITED - 20,
     };
@@ -65,6 +69,75 @@ fn the_form_is_that_of_a_real_node() {
     assert_eq!(PagingState::decode(&bytes, PagingVersion::V4), Some(state));
 }
 
+/// States of v3 that a Cassandra 5.0.5 gave, and the rows that they stand at.
+#[test]
+fn states_of_v3_have_the_names_of_cells() {
+    let compact = |columns: &[&str]| {
+        let builder = TableSchema::builder("ks", "t", uuid::Uuid::nil()).partition_key("k", CqlType::Int);
+        let builder = columns.iter().fold(builder, |b, column| b.clustering(column, CqlType::Int, false));
+        let mut builder = builder.regular("v", CqlType::Int);
+        builder.compact = Some(model::schema::CompactStorage::Dense { compound: columns.len() > 1 });
+        Arc::new(builder.build())
+    };
+    let (one, two) = (compact(&["a"]), compact(&["a", "b"]));
+    let of = |a: i32, b: &[u8]| Clustering::from_values([&a.to_be_bytes()[..], b]);
+    let mut short = Clustering::from_values([&2i32.to_be_bytes()[..]]);
+    short.push(Component::Null);
+    let single = Clustering::from_values([&3i32.to_be_bytes()[..]]);
+    for (table, state, clustering) in [
+        (&table(), "0000 0010 0004 00000000 00 0003 6e6f76 00 0000 00 7ffffffe 7ffffffe", of(0, b"nov")),
+        (&table(), "0000 000f 0004 00000001 00 0001 78 00 0001 76 00 7ffffffd 7ffffffd", of(1, b"x")),
+        (&table(), "0000 000e 0004 00000001 00 0000 00 0001 76 00 7ffffffc 7ffffffc", of(1, b"")),
+        (&one, "0004 00000001 0004 00000003 7ffffffe 7ffffffe", single),
+        (&two, "0004 00000001 0007 0004 00000002 00 7ffffffe 7ffffffe", short),
+        (
+            &two,
+            "0004 00000001 0012 0004 00000003 00 0004 00000007 00 0001 76 00 7ffffffd 7ffffffd",
+            of(3, &7i32.to_be_bytes()),
+        ),
+    ] {
+        let bytes = Bytes::from(from_hex(state));
+        let decoded = PagingState::decode(&bytes, PagingVersion::V3).unwrap();
+        let command = ReadCommand {
+            table: Arc::clone(table),
+            ..command(PartitionSelection::Keys(vec![key(1)]), ClusteringFilter::all())
+        };
+        let mark = decoded.mark(&command).unwrap();
+        assert_eq!(mark.clustering.as_ref(), Some(&clustering), "{state}");
+        // Written here it has no column, as that of a row without cells.
+        let own = PagingState { row: Some(RowMark::of(clustering.clone(), table)), ..decoded };
+        let again = PagingState::decode(&own.encode(PagingVersion::V3), PagingVersion::V3).unwrap();
+        assert_eq!(again.mark(&command).unwrap().clustering, Some(clustering), "{state}");
+        let own = own.encode(PagingVersion::V3);
+        assert!(own.len() == bytes.len() || own.len() + 1 == bytes.len(), "{state} is {own:x?} here");
+    }
+}
+
+#[test]
+fn names_of_cells_that_are_none_are_refused() {
+    let command = command(PartitionSelection::Keys(vec![key(1)]), ClusteringFilter::all());
+    let state = |name: &[u8]| PagingState {
+        key: Bytes::new(),
+        row: Some(RowMark::CellName(Bytes::copy_from_slice(name))),
+        remaining: 1,
+        remaining_in_partition: 1,
+    };
+    let whole = cell_name(&clustering(1, "ab"));
+    assert!(state(&whole).mark(&command).is_some());
+    for cut in 0..whole.len() - 3 {
+        assert_eq!(state(&whole[..cut]).mark(&command), None, "{cut}");
+    }
+    // That of a static row: nothing of the partition's rows was read.
+    let of_static = [&[0xff, 0xff][..], &[0; 6], b"\0\x01s\0"].concat();
+    assert_eq!(state(&of_static).mark(&command).unwrap().clustering, None);
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(|digit| *digit != b' ').collect();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.chunks(2).map(byte).collect()
+}
+
 #[test]
 fn states_survive_both_forms_and_a_change_of_protocol() {
     let mut odd = Clustering::empty();
@@ -73,13 +146,17 @@ fn states_survive_both_forms_and_a_change_of_protocol() {
     odd.push(Component::Value(b"x"));
     odd.push(Component::Value(&[]));
     for row in [None, Some(odd), Some(clustering(-1, "é"))] {
-        let state = PagingState {
-            key: Bytes::from_static(b"key"),
-            row,
-            remaining: 17,
-            remaining_in_partition: UNLIMITED,
-        };
         for version in [PagingVersion::V3, PagingVersion::V4] {
+            let row = row.clone().map(|row| match version {
+                PagingVersion::V3 => RowMark::CellName(cell_name(&row).into()),
+                PagingVersion::V4 => row_mark(row),
+            });
+            let state = PagingState {
+                key: Bytes::from_static(b"key"),
+                row,
+                remaining: 17,
+                remaining_in_partition: UNLIMITED,
+            };
             let bytes = state.encode(version);
             assert_eq!(PagingState::decode(&bytes, version).as_ref(), Some(&state));
             for cut in 0..bytes.len() {
@@ -95,7 +172,7 @@ fn a_state_of_another_table_is_refused() {
     let command = command(PartitionSelection::Range(KeyRange::FULL), ClusteringFilter::all());
     let state = PagingState {
         key: key(1).key.0,
-        row: Some(Clustering::from_values([&b"one"[..]])),
+        row: Some(row_mark(Clustering::from_values([&b"one"[..]]))),
         remaining: 1,
         remaining_in_partition: 1,
     };
@@ -114,7 +191,7 @@ fn a_state_that_was_made_up_leads_nowhere_else() {
     let part = command(PartitionSelection::Range(range), ClusteringFilter::all());
     let state = |key: Bytes, row: Option<Clustering>| PagingState {
         key,
-        row,
+        row: row.map(row_mark),
         remaining: UNLIMITED,
         remaining_in_partition: UNLIMITED,
     };
@@ -245,8 +322,8 @@ fn a_page_goes_on_at_the_start_of_a_listed_key_of_which_nothing_was_read() {
     assert_eq!(left(state(3, None, UNLIMITED)), [2]);
     assert_eq!(left(state(3, None, 1)), [2]);
     assert_eq!(left(state(3, None, 0)), [1]);
-    assert_eq!(left(state(3, Some(clustering(1, "x")), 0)), [1]);
-    assert_eq!(left(state(3, Some(clustering(1, "x")), 5)), [1, 1]);
+    assert_eq!(left(state(3, Some(row_mark(clustering(1, "x"))), 0)), [1]);
+    assert_eq!(left(state(3, Some(row_mark(clustering(1, "x"))), 5)), [1, 1]);
     let single = command(PartitionSelection::Keys(keys[..1].to_vec()), ClusteringFilter::all());
     let from_the_start = PagingState { key: Bytes::new(), ..state(2, None, UNLIMITED) };
     assert_eq!(behind(&single, &from_the_start.mark(&single).unwrap()).len(), 1);

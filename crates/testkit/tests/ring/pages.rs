@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Page, PagingState, PagingVersion, ReadRequest, Scope};
+use coordinator::{Page, PagingState, PagingVersion, ReadRequest, RowMark, Scope};
 use env::random::Random;
 use model::{Consistency, TableSchema};
 use partition::{PageLimits, ReadContext};
@@ -174,7 +174,8 @@ fn until(state: &PagingState, wanted: Wanted) -> Until {
     let k_of = |bytes: &Bytes| i32::from_be_bytes(bytes.as_ref().try_into().expect("the key of a partition"));
     let k = wanted.partition.unwrap_or_else(|| k_of(&state.key));
     match &state.row {
-        Some(row) => Until::Row(k, c_of(row)),
+        Some(RowMark::Clustering { clustering, .. }) => Until::Row(k, c_of(clustering)),
+        Some(RowMark::CellName(_)) => panic!("a state as it is encoded, and no page has ended there"),
         None => Until::Partition(k),
     }
 }
