@@ -162,17 +162,12 @@ fn recording(
     version: u32,
     name: &Arc<str>,
 ) -> Result<Recording, ReplicaError> {
-    // As the replica counted, which was told of no filter.
-    let counted = match command.row_filter.is_empty() {
-        true => Arc::clone(command),
-        false => Arc::new(ReadCommand { row_filter: Vec::new(), ..ReadCommand::clone(command) }),
-    };
-    let (times, source, of_parts) = (deletion_times(version), Arc::clone(name), Arc::clone(&counted));
+    let (times, source, of_parts) = (deletion_times(version), Arc::clone(name), Arc::clone(command));
     let mut parts = data.into_iter();
     let decode = move |bytes| decode_answer(bytes, &of_parts, times, &source);
     let stream: BoxedStream = Box::new(concat(move || Ok(parts.next().map(&decode))));
     let page = PageLimits { rows: page.rows, ..PageLimits::NONE };
-    Ok(Recording::of(stream, &counted, ReadContext::default(), page)?)
+    Ok(Recording::of(stream, command, ReadContext::default(), page)?)
 }
 
 fn read_answer(payload: Bytes, name: &Arc<str>) -> Result<ReadAnswer, ReplicaError> {

@@ -2,7 +2,7 @@
 //!
 //! 1. As many are asked at once as must answer. Of single partitions the closest is asked for the data, the
 //!    others for the digest of them. Of a range all are asked for the data: the digests of so much hardly
-//!    ever agree. So they are where rows are filtered: replicas may filter before or after their digest.
+//!    ever agree.
 //! 2. A replica that fails is replaced by one that was not asked yet, as long as there is one.
 //! 3. When the answers take longer than is usual for the table, one more is asked ([`super::speculation`]).
 //!
@@ -95,8 +95,7 @@ impl<'a> Asked<'a> {
     ) -> Result<Asked<'a>, CoordinatorError> {
         let (candidates, required) = leg.placement.for_read(consistency)?;
         let command = &request.command;
-        let has_digest =
-            matches!(command.partitions, PartitionSelection::Keys(_)) && command.row_filter.is_empty();
+        let has_digest = matches!(command.partitions, PartitionSelection::Keys(_));
         let mut missing = required.clone();
         let (chosen, spare): (Vec<_>, Vec<_>) =
             candidates.into_iter().partition(|node| missing.take_one(&node.datacenter));

@@ -6,6 +6,9 @@
 //!    ([`super::repair`]), and their answers are merged, as far as all of them go ([`partition::known`]).
 //! 3. Legs are asked until there are enough rows for the page.
 //!
+//! Where rows are filtered, replicas are asked for all of them, [`FILTERED_ROWS_MIN`] at least. They are
+//! filtered here: what one replica's filter leaves out may be what says that another's row is old.
+//!
 //! What is in memory is bounded: each answer by the page, or by [`WHOLE_BYTES`] where no page was asked for.
 //! Where a result that has to be whole turns out to be cut, the read is begun anew, and the replicas are
 //! asked without the limits of the statement ([`Limits::Lifted`]).
@@ -29,6 +32,8 @@ const LEGS_AT_FIRST: usize = 8;
 /// Legs of a paged read that are asked at a time, at the most. Without pages the answers are as large as
 /// there is data, and no more are asked than at first.
 const LEGS_MAX: usize = 32;
+/// Rows that a replica is asked for where they are filtered here: most may not pass.
+const FILTERED_ROWS_MIN: u64 = 512;
 /// Bytes of the largest answer of a replica where no page was asked for.
 const WHOLE_BYTES: u64 = 256 << 20;
 
@@ -105,7 +110,11 @@ impl Coordinator {
     ) -> Result<(Gathered, u32), CoordinatorError> {
         let mut gathered = Gathered { answers: Vec::new(), has_more: false };
         let (mut rows, mut bytes, mut required) = (0u64, 0u64, 0);
-        let wanted = request.page.rows.min(limits.rows);
+        let is_filtered = !request.command.row_filter.is_empty();
+        let wanted = match request.page.rows.min(limits.rows) {
+            few if is_filtered => few.max(FILTERED_ROWS_MIN),
+            rows => rows,
+        };
         let mut left = legs.legs.as_slice();
         let mut at_a_time = LEGS_AT_FIRST;
         while !left.is_empty() {
@@ -116,6 +125,12 @@ impl Coordinator {
                 let mut command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
                 // Digests are of whole columns: nodes differ in which cells they leave out.
                 command.columns.elements = None;
+                let mut page = page;
+                if is_filtered {
+                    command.row_filter = Vec::new();
+                    command.limits = DataLimits { distinct: limits.distinct, ..DataLimits::NONE };
+                    page.rows = wanted;
+                }
                 let (command, deadline) = (Arc::new(command), deadline.cloned());
                 let data = DataRequest { command, page, groups: None, deadline };
                 let now_nanos = self.env.clock.monotonic_nanos();

@@ -238,7 +238,7 @@ fn reads_whose_replicas_do_not_agree_are_counted() {
 }
 
 #[test]
-fn ranges_and_filtered_rows_are_data_of_all_and_repaired_too() {
+fn ranges_are_data_of_all_and_repaired_too() {
     let case = case(3, 3);
     put_into(&case, 0, case.put(1, 2, 2));
     let read = |command: ReadCommand| {
@@ -250,15 +250,56 @@ fn ranges_and_filtered_rows_are_data_of_all_and_repaired_too() {
     assert_eq!((verbs(&case, 1), value_of(&case, 1)), (vec![Verb::Data, Verb::Repair], Some(2)));
     assert_eq!(read(range()), Some(2));
     assert_eq!(verbs(&case, 1), [Verb::Data]);
-    let filter = model::command::FilterExpression {
-        column: case.table("t").column("v").unwrap().id,
+    let keys = PartitionSelection::Keys(vec![key(1)]);
+    let filter = is_value(&case.table("t"), 2);
+    assert_eq!(read(ReadCommand { row_filter: vec![filter], ..case.command("t", keys) }), Some(2));
+    assert_eq!(verbs(&case, 1), [Verb::Digest], "of all rows, which are filtered here");
+}
+
+/// That `v` is a number.
+fn is_value(table: &TableSchema, number: i32) -> model::command::FilterExpression {
+    model::command::FilterExpression {
+        column: table.column("v").unwrap().id,
         operator: model::command::Operator::Eq,
         map_key: None,
-        values: vec![Bytes::copy_from_slice(&2i32.to_be_bytes())],
+        values: vec![Bytes::copy_from_slice(&number.to_be_bytes())],
+    }
+}
+
+#[test]
+fn a_limit_counts_the_rows_that_pass() {
+    let case = case(3, 3);
+    let table = case.table("rows");
+    let row = |c: i32| Row {
+        liveness: Liveness::new(1),
+        ..Row::new(Clustering::from_values([&c.to_be_bytes()[..]]))
     };
+    let wanted = (300..303).map(|c| {
+        let cells =
+            vec![Cell::live(table.column("v").unwrap().id, 1, Bytes::copy_from_slice(&7i32.to_be_bytes()))];
+        Row { cells, ..row(c) }
+    });
+    let mut update = PartitionUpdate::new(Arc::clone(&table), key(1));
+    update.rows = (0..300).map(row).chain(wanted).collect();
+    for node in 0..3 {
+        put_into(&case, node, Mutation::of(update.clone()));
+    }
     let keys = PartitionSelection::Keys(vec![key(1)]);
-    assert_eq!(read(ReadCommand { row_filter: vec![filter], ..case.command("t", keys) }), Some(2));
-    assert_eq!(verbs(&case, 1), [Verb::Data]);
+    let limits = DataLimits { rows: 2, ..DataLimits::NONE };
+    let row_filter = vec![is_value(&table, 7)];
+    let command = Arc::new(ReadCommand { limits, row_filter, ..case.command("rows", keys) });
+    let request = ReadRequest {
+        page: PageLimits { rows: 5000, ..PageLimits::NONE },
+        ..ReadRequest::all(command, Consistency::Quorum, ReadContext::default())
+    };
+    let take = |page: &mut Page| {
+        let mut count = 0;
+        while page.next_row()?.is_some() {
+            count += 1;
+        }
+        Ok((count, page.mark().is_some()))
+    };
+    assert_eq!(run(case.coordinator.collect(&request, take, None, &mut ())).unwrap(), (2, false));
 }
 
 /// The rows of partition 1, in pages.

@@ -10,8 +10,9 @@
 //! 3. Rows are pulled, shaped and written ([`page`]). A page ends at the rows the client asked for, at
 //!    [`super::PAGE_BYTES_MAX`], or after `tombstone_failure_threshold` tombstones: deleted data makes pages
 //!    short, never an error.
-//! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes. A page of groups
-//!    ends before the row that would begin one group too many; sorted results are one page.
+//! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes; in a ring so are
+//!    those whose LIMIT fits into a page. A page of groups ends before the row that would begin one group too
+//!    many; sorted results are one page.
 //! 5. What the read came to is counted ([`account`]).
 
 mod account;
@@ -46,6 +47,8 @@ pub(super) struct Read {
     select: Box<BoundSelect>,
     consistency: Consistency,
     page: PageLimits,
+    /// Whether all rows are in one answer, which is made of as many pages as it takes.
+    is_whole: bool,
     /// Groups of a page, where rows are grouped.
     page_groups: u64,
     after: Option<PagingState>,
@@ -107,7 +110,11 @@ fn read_of(
 ) -> Result<Read, ErrorResponse> {
     let sessions = &exchange.sessions;
     let after = options.after(exchange.version)?;
-    let is_one_page = select.is_grouped || select.is_sorted;
+    // A Cassandra ends no page before a LIMIT that fits into it, and there a state is not looked at
+    // (`SelectStatement.execute`). The next page may be asked of one.
+    let has_all = options.page_rows.is_some_and(|rows| select.command.limits.rows <= u64::from(rows));
+    let is_whole = sessions.node.config.ring.is_some() && has_all;
+    let is_one_page = select.is_grouped || select.is_sorted || is_whole;
     let has_pages_of_groups = select.has_groups() && !select.is_sorted;
     let page = match options.page_rows {
         None => PageLimits::NONE,
@@ -124,6 +131,7 @@ fn read_of(
         select,
         consistency: options.consistency,
         page,
+        is_whole: is_one_page,
         page_groups,
         after,
         metadata,

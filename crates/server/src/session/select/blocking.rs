@@ -207,7 +207,7 @@ impl Read {
         let mut extent = Extent::of(self.columns(), room)?;
         let mut writer = RowsWriter::in_blocks(body, self.columns(), self.metadata_mode());
         let mut shaper = self.select.shaper();
-        if !self.select.is_grouped && !self.select.is_sorted {
+        if !self.is_whole {
             let mut rows = open(self.page, self.after.clone()).await?;
             let (mark, tally) = self.pull(&mut rows, &mut shaper, &mut writer, &mut extent)?;
             finish_shape(&mut shaper, &mut writer, &mut extent)?;
