@@ -224,6 +224,14 @@ class RingWire(Wire):
             if reply.kind == "error":
                 raise AssertionError(f"{alter}: {reply.error}")
 
+    def rename(self, reply):
+        """Has the names of columns, and documents that have them, speak of the suite's keyspace."""
+        own, keyspace = f"{self.of.own}.", f"{self.of.keyspace}."
+        reply.columns = [(name.replace(own, keyspace), kind) for name, kind in reply.columns]
+        reply.rows = [[cell and cell.replace(own.encode(), keyspace.encode()) for cell in row] for row in reply.rows]
+        if reply.kind == "prepared" and reply.message.column_metadata:
+            reply.message.column_metadata = [(*of, name.replace(own, keyspace), kind) for *of, name, kind in reply.message.column_metadata]
+
     def elsewhere(self):
         """A connection to any other node: a page may be asked of another than the one before."""
         node = self.turns.choice([node for node in self.of.ring.nodes if node is not self.of.node])
@@ -274,6 +282,8 @@ class RingWire(Wire):
         self.given = getattr(reply, "paging_state", None)
         if reply.kind == "prepared":
             self.texts[reply.message.query_id] = text
+        if self.of.own != self.of.keyspace:
+            self.rename(reply)
         reply.warnings = [IDS.sub("", re.sub(rf"\b{self.of.own}\b", self.of.keyspace, text)) for text in reply.warnings]
         if reply.error is not None:
             reply.error = re.sub(rf"\b{self.of.own}\b", self.of.keyspace, reply.error)
