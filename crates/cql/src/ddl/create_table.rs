@@ -68,6 +68,7 @@ fn guard_statement<'c>(create: &'c CreateTable, ctx: &DdlContext<'_>) -> Result<
     read_properties(Properties(&properties), ctx)?;
     let types = create.columns.iter().map(|column| (column.name.as_str(), &column.column_type));
     guard_types("Column", types, ctx)?;
+    create.columns.iter().try_for_each(|column| masks::check_enabled(column.mask.as_ref(), ctx))?;
     Ok(properties)
 }
 
@@ -111,7 +112,7 @@ fn build(
 ) -> Result<TableSchema> {
     let name = create.table.name.as_str();
     let options = options::new_table(properties, ctx)?;
-    let columns = resolve_columns(&create.columns, keyspace, ctx)?;
+    let columns = resolve_columns(&create.columns, keyspace)?;
 
     let mut key_columns = HashSet::new();
     for column in primary_key.partition_key.iter().chain(&primary_key.clustering) {
@@ -177,14 +178,12 @@ fn build(
 fn resolve_columns<'c>(
     columns: &'c [ColumnDefinition],
     keyspace: &KeyspaceSchema,
-    ctx: &DdlContext<'_>,
 ) -> Result<HashMap<&'c Identifier, (&'c ColumnDefinition, CqlType)>> {
     let mut by_name: Vec<&ColumnDefinition> = columns.iter().collect();
     by_name.sort_by(|a, b| a.name.cmp(&b.name));
     let mut out = HashMap::new();
     for column in columns {
         let ty = types::resolve(&column.column_type, keyspace)?;
-        masks::check_enabled(column.mask.as_ref(), ctx)?;
         out.insert(&column.name, (column, ty));
     }
     for column in by_name {
