@@ -162,6 +162,8 @@ fn recording(
     version: u32,
     name: &Arc<str>,
 ) -> Result<Recording, ReplicaError> {
+    // The replica was told of none.
+    debug_assert!(command.row_filter.is_empty(), "coordinators filter themselves");
     let (times, source, of_parts) = (deletion_times(version), Arc::clone(name), Arc::clone(command));
     let mut parts = data.into_iter();
     let decode = move |bytes| decode_answer(bytes, &of_parts, times, &source);

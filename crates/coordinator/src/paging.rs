@@ -5,7 +5,7 @@
 //! v4, v5: vbytes partition key | vbytes row mark | uvint remaining | uvint remaining in partition
 //! v3:     sbytes partition key | sbytes row mark | i32 remaining   | i32 remaining in partition
 //! row mark: uvint (2 bits for each of up to 32 components: 1 empty, 2 null), then vbytes of each other component
-//! v3:       the name of a cell, as tables had them before 3.0: (sbytes component | 0)*, then those of the column
+//! v3:       the name of a cell, as before 3.0: (sbytes component | 0)*, the last component that of the column
 //! ```
 //! The key is empty when the read is of one partition. Without a row mark, a read of several partitions by
 //! their keys goes on at the start of the key's, a scan behind it. Without a limit 2^31-1 rows remain, and
@@ -56,14 +56,14 @@ pub struct PagingState {
 /// The last row of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowMark {
-    /// The row of a table.
+    /// By its clustering.
     Clustering {
-        /// Its clustering.
+        /// That of the row.
         clustering: Clustering,
-        /// Whether v3 writes the one component as it is: that of a table WITH COMPACT STORAGE.
+        /// Whether v3 writes its only component as it is: that of a table WITH COMPACT STORAGE.
         is_bare: bool,
     },
-    /// The name of one of its cells, as v3 has it. The table knows what of it is clustering.
+    /// By the name of one of its cells, as v3 has it. The table knows what of it is clustering.
     CellName(Bytes),
 }
 

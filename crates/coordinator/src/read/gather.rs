@@ -110,11 +110,14 @@ impl Coordinator {
     ) -> Result<(Gathered, u32), CoordinatorError> {
         let mut gathered = Gathered { answers: Vec::new(), has_more: false };
         let (mut rows, mut bytes, mut required) = (0u64, 0u64, 0);
-        let is_filtered = !request.command.row_filter.is_empty();
-        let wanted = match request.page.rows.min(limits.rows) {
-            few if is_filtered => few.max(FILTERED_ROWS_MIN),
-            rows => rows,
-        };
+        let mut wanted = request.page.rows.min(limits.rows);
+        let (mut limits, mut page) = (limits, page);
+        if !request.command.row_filter.is_empty() {
+            // Limits are about rows that pass.
+            wanted = wanted.max(FILTERED_ROWS_MIN);
+            limits = DataLimits { distinct: limits.distinct, ..DataLimits::NONE };
+            page.rows = wanted;
+        }
         let mut left = legs.legs.as_slice();
         let mut at_a_time = LEGS_AT_FIRST;
         while !left.is_empty() {
@@ -125,12 +128,7 @@ impl Coordinator {
                 let mut command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
                 // Digests are of whole columns: nodes differ in which cells they leave out.
                 command.columns.elements = None;
-                let mut page = page;
-                if is_filtered {
-                    command.row_filter = Vec::new();
-                    command.limits = DataLimits { distinct: limits.distinct, ..DataLimits::NONE };
-                    page.rows = wanted;
-                }
+                command.row_filter = Vec::new();
                 let (command, deadline) = (Arc::new(command), deadline.cloned());
                 let data = DataRequest { command, page, groups: None, deadline };
                 let now_nanos = self.env.clock.monotonic_nanos();
