@@ -123,7 +123,8 @@ def main():
     options.add_argument("--statements", type=int, default=40)
     options.add_argument("--seconds", type=float, default=0, help="go on with further tables for so long")
     options.add_argument("--release", default="5.0.5")
-    options.add_argument("--ilions", type=int, choices=(1, 2), default=1, help="how many of the three nodes are Ilion")
+    options.add_argument("--ilions", type=int, choices=(0, 1, 2), default=1,
+                         help="how many of the three nodes are Ilion; without any it is told what Cassandras do among themselves")
     given = options.parse_args()
     scratch = pathlib.Path(tempfile.mkdtemp())
     ring, wrong = Ring(scratch, given.release, kinds(given.ilions)), []

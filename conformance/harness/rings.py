@@ -177,8 +177,8 @@ class Ring:
     def pair(self, keyspace, differing=None):
         """Two coordinators, of either kind, each with a keyspace of its own. With a seed as `differing`, replicas differ: now and
         then a keyspace is written with fewer replicas than it is read with."""
-        return [Coordinator(self, self.ilions[0], keyspace, keyspace, differing),
-                Coordinator(self, self.cassandras[0], keyspace, keyspace + "_b", differing)]
+        one, other = (self.ilions + self.cassandras[::-1])[0], self.cassandras[0]
+        return [Coordinator(self, one, keyspace, keyspace, differing), Coordinator(self, other, keyspace, keyspace + "_b", differing)]
 
 
 class Coordinator(Target):
