@@ -2,6 +2,7 @@
 
 use arrow_schema::ArrowError;
 use partition::ReadError;
+use sstable::OpenError;
 use std::io;
 
 /// Why a scan or an export ended early.
@@ -10,6 +11,9 @@ pub enum BulkError {
     /// A source could not be read. Corruption names file and offset.
     #[error("{0}")]
     Read(#[from] ReadError),
+    /// A file could not be opened, or lacks a component.
+    #[error(transparent)]
+    Open(OpenError),
     /// A stored value is not one of its type, or not one that was asked for.
     #[error("column {column}: {detail}")]
     Value {
@@ -51,6 +55,15 @@ pub enum BulkError {
     /// Who asked for the export ended it.
     #[error("the export was stopped; the same command goes on with it")]
     Stopped,
+}
+
+impl From<OpenError> for BulkError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Read(error) => BulkError::Read(error),
+            error => BulkError::Open(error),
+        }
+    }
 }
 
 impl From<ArrowError> for BulkError {

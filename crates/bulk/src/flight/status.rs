@@ -13,7 +13,7 @@ pub(super) fn of_bulk(error: BulkError) -> Status {
         BulkError::Request(_) | BulkError::Value { .. } => Status::invalid_argument(text),
         BulkError::Denied(_) => Status::permission_denied(text),
         BulkError::Read(ReadError::TimedOut) => Status::deadline_exceeded(text),
-        BulkError::Read(_) => Status::data_loss(text),
+        BulkError::Read(_) | BulkError::Open(_) => Status::data_loss(text),
         BulkError::ShutDown | BulkError::Node(_) => Status::unavailable(text),
         BulkError::Stopped | BulkError::Cancelled => Status::cancelled(text),
         BulkError::Directory(_) | BulkError::Arrow(_) | BulkError::Io(_) => Status::internal(text),

@@ -22,6 +22,28 @@ pub(super) fn copied(table: &str) -> (Arc<dyn FileSystem>, PathBuf) {
 }
 
 #[test]
+fn rows_of_files_that_were_cut_off_are_not_known() {
+    let mut known = 0;
+    for table in
+        ["5.0.5-da/many", "5.0.5-nb/indexed", "5.0.5-oa/keys_only", "5.0.5-oa/many", "5.0.5-da/vectors"]
+    {
+        let (fs, directory) = copied(table);
+        let found = descriptor::live(fs.as_ref(), &directory).unwrap();
+        let header = SsTable::open(fs.as_ref(), &found[0], 0, Arc::new(Uncached)).unwrap();
+        let schema: Arc<TableSchema> = Arc::new(table_of_header(header.header()).unwrap());
+        let rows = || Source::of_sstables(&fs, &found, &schema).ok().and_then(|source| source.known_rows());
+        known += u64::from(rows().is_some());
+        let data = found[0].path(Component::Data);
+        let sound = fs.read(&data).unwrap();
+        for len in [0, 1, sound.len() / 2, sound.len() - 1] {
+            fs.write(&data, &sound[..len]).unwrap();
+            assert_eq!(rows(), None, "{table} cut off at {len}");
+        }
+    }
+    assert!(known >= 2, "{known}");
+}
+
+#[test]
 fn damaged_data_ends_the_scan_with_file_and_offset() {
     for table in ["5.0.5-da/mix_lz4", "5.0.5-nb/mix_plain", "3.11.19-me/collections", "5.0.5-oa/kinds"] {
         let (fs, directory) = copied(table);

@@ -119,7 +119,8 @@ impl HeldTable {
     }
 
     /// How many rows a read of everything would find, where that is known without one: nothing is in memory,
-    /// no two SSTables share a partition, and nothing in them is deleted, expires or was dropped.
+    /// no two SSTables share a partition, nothing in them is deleted, expires or was dropped, and none was cut
+    /// off. The end of each is read.
     pub fn known_rows(&self) -> Option<u64> {
         let (view, schema) = (&self.view, self.table.schema());
         let in_memory = !view.memtable.is_empty() || !view.flushing.is_empty() || view.settling.is_some();
@@ -135,7 +136,9 @@ impl HeldTable {
         });
         // Static rows count as rows there.
         let is_plain = |sstable: &Arc<SsTable>| {
-            !sstable.stats().may_have_tombstones() && sstable.header().static_columns.is_empty()
+            let is_plain =
+                !sstable.stats().may_have_tombstones() && sstable.header().static_columns.is_empty();
+            is_plain && sstable.ends_soundly()
         };
         if do_overlap || !sstables.iter().all(|sstable| is_plain(sstable)) {
             return None;

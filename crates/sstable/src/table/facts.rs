@@ -10,6 +10,7 @@ use env::fs::{Access, FileSystem};
 use model::command::ClusteringFilter;
 use model::key::KeyRange;
 use model::{DecoratedKey, NO_DELETION_TIME, NO_TTL, TableSchema};
+use partition::ReadContext;
 use partition::codec::SerializationHeader;
 use std::path::PathBuf;
 use uuid::Uuid;
@@ -163,6 +164,15 @@ impl SsTable {
     /// Bytes of rows before compression.
     pub fn data_bytes(&self) -> u64 {
         self.data.len
+    }
+
+    /// Whether the end of Data.db is there and sound. It is read for this: a file that was cut off is as long
+    /// as before to the other components.
+    pub fn ends_soundly(&self) -> bool {
+        let pages = self.data.page_count();
+        let has_all = self.data.stored_pages().is_none_or(|stored| stored == pages);
+        let last = pages.checked_sub(1);
+        has_all && last.is_some_and(|page| self.data.check_page(page, &ReadContext::default()).is_ok())
     }
 
     /// Bytes of all components on disk.
