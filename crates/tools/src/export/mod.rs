@@ -12,7 +12,7 @@ use crate::client::access::AccessArgs;
 use crate::client::default_admin;
 use crate::console;
 use crate::format::{duration_words, file_size};
-use crate::tables::directory::DirectoryTables;
+use crate::tables::directories::DirectoryTables;
 use crate::tables::remote::RemoteTables;
 use crate::tables::{Failure, split_name};
 use bar::Bar;

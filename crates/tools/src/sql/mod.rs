@@ -12,7 +12,7 @@ mod prompt;
 use crate::client::access::AccessArgs;
 use crate::client::default_admin;
 use crate::console;
-use crate::tables::directory::DirectoryTables;
+use crate::tables::directories::DirectoryTables;
 use crate::tables::remote::RemoteTables;
 use crate::tables::{Failure, statements};
 use bulk::sql::{Sql, SqlLimits};

@@ -1,29 +1,30 @@
-//! Where the SSTables are, and what table they are of.
+//! The SSTables of a directory, and what table they are of.
 //!
 //! The schema is looked for in this order:
 //! 1. the file that was named;
 //! 2. `schema.cql` beside the SSTables, which snapshots have;
 //! 3. `system_schema` of the data directory that the SSTables lie in;
-//! 4. the headers of the SSTables, which know no names of key columns, no dropped columns and no options.
+//! 4. the headers of the SSTables, which know no names of key columns, no dropped columns and no options. The
+//!    directory may tell the name of the table.
 
 use super::{Failure, schema_file, split_name};
-use bulk::{BulkError, Source, Table, Tables};
 use engine::schema_of_directory;
 use env::Env;
 use env::fs::FileSystem;
 use model::schema::Replication;
 use model::{KeyspaceSchema, Schema, TableSchema};
 use sstable::{Descriptor, SsTable, Uncached, descriptor, table_of_header, table_with_frozen_types};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Directories above a table's in which `system_schema` is looked for: a snapshot lies four below the data
 /// directory.
 const LEVELS_MAX: usize = 5;
+/// Hexadecimal digits of a table's id in the name of its directory.
+const ID_DIGITS: usize = 32;
 
-/// What is exported.
-pub(crate) struct Place {
+/// A directory of one table.
+pub(super) struct Place {
     pub sstables: Vec<Descriptor>,
     pub schema: Schema,
     pub table: Arc<TableSchema>,
@@ -32,7 +33,7 @@ pub(crate) struct Place {
 }
 
 /// The SSTables and the table of a directory.
-pub(crate) fn find(
+pub(super) fn find(
     env: &Env,
     what: &Path,
     schema: Option<&Path>,
@@ -70,14 +71,17 @@ pub(crate) fn find(
         };
         return Ok(Place { sstables: listed(fs, &directory)?, schema, table, note: None });
     }
-    of_headers(fs, listed(fs, what)?)
+    let name = match table.map(split_name).transpose()? {
+        Some((keyspace, name)) => Some((keyspace.to_owned(), name.to_owned())),
+        None => name_of_path(what),
+    };
+    of_headers(fs, listed(fs, what)?, name)
 }
 
 fn listed(fs: &dyn FileSystem, directory: &Path) -> Result<Vec<Descriptor>, Failure> {
-    let of = |error: &dyn std::fmt::Display| {
-        Failure::Usage(format!("which SSTables of {} count is not known: {error}", directory.display()))
-    };
-    let found = descriptor::live(fs, directory).map_err(|e| of(&e))?;
+    let found = descriptor::live(fs, directory).map_err(|error| {
+        Failure::Work(format!("which SSTables of {} count is not known: {error}", directory.display()))
+    })?;
     match found.is_empty() {
         true => Err(Failure::Usage(format!("there are no SSTables in {}", directory.display()))),
         false => Ok(found),
@@ -113,13 +117,33 @@ fn of_path(schema: &Schema, data_dir: &Path, directory: &Path) -> Result<Arc<Tab
     })
 }
 
-/// The table as far as the SSTables tell.
-fn of_headers(fs: &dyn FileSystem, sstables: Vec<Descriptor>) -> Result<Place, Failure> {
-    let mut table: Option<TableSchema> = None;
+/// The keyspace and the table that a directory is named for: `keyspace/table-id/...`.
+fn name_of_path(directory: &Path) -> Option<(String, String)> {
+    let is_id = |id: &str| id.len() == ID_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+    directory.ancestors().take(LEVELS_MAX).find_map(|above| {
+        let (table, id) = above.file_name()?.to_str()?.rsplit_once('-')?;
+        let keyspace = above.parent()?.file_name()?.to_str()?;
+        (is_id(id) && !table.is_empty()).then(|| (keyspace.to_owned(), table.to_owned()))
+    })
+}
+
+/// The table as far as the SSTables tell, by the name that it has elsewhere. An SSTable that cannot be read is
+/// left to who reads its rows, if another tells of the table.
+pub(super) fn of_headers(
+    fs: &dyn FileSystem,
+    sstables: Vec<Descriptor>,
+    name: Option<(String, String)>,
+) -> Result<Place, Failure> {
+    let (mut table, mut failure): (Option<TableSchema>, _) = (None, None);
     for descriptor in &sstables {
         let known = table_with_frozen_types(fs, descriptor);
-        let sstable = SsTable::open_as(fs, descriptor, 0, Arc::new(Uncached), known.as_ref());
-        let sstable = sstable.map_err(Failure::work)?;
+        let sstable = match SsTable::open_as(fs, descriptor, 0, Arc::new(Uncached), known.as_ref()) {
+            Ok(sstable) => sstable,
+            Err(error) => {
+                failure.get_or_insert(error);
+                continue;
+            }
+        };
         let found =
             table_of_header(sstable.header()).map_err(|e| Failure::Work(format!("{descriptor}: {e}")))?;
         let Some(known) = &table else {
@@ -135,122 +159,23 @@ fn of_headers(fs: &dyn FileSystem, sstables: Vec<Descriptor>) -> Result<Place, F
         }
         table = Some(builder.build());
     }
-    let table = table.ok_or_else(|| Failure::Usage("there are no SSTables".to_owned()))?;
+    let mut table = match (table, failure) {
+        (Some(table), _) => table,
+        (None, Some(error)) => return Err(Failure::work(error)),
+        (None, None) => return Err(Failure::Usage("there are no SSTables".to_owned())),
+    };
+    if let Some((keyspace, name)) = name {
+        (table.keyspace, table.name) = (keyspace, name);
+    }
     let table = Arc::new(table);
     let mut keyspace = KeyspaceSchema::new(&table.keyspace, Replication::simple(1));
     keyspace.tables.insert(table.name.clone(), Arc::clone(&table));
     let mut schema = Schema::default();
     schema.keyspaces.insert(table.keyspace.clone(), Arc::new(keyspace));
-    let note = "no schema was found, so key columns have made-up names (key, clustering), and columns that were \
-                dropped may be there; --schema FILE.cql tells more";
-    Ok(Place { sstables, schema, table, note: Some(note.to_owned()) })
-}
-
-/// The tables of directories.
-#[derive(Debug)]
-pub(crate) struct DirectoryTables {
-    env: Env,
-    schema: Arc<Schema>,
-    /// Where the SSTables of each table are, by keyspace and name.
-    homes: BTreeMap<(String, String), Home>,
-}
-
-/// Where the SSTables of a table are.
-#[derive(Debug)]
-enum Home {
-    /// In this directory, if it is there.
-    Directory(PathBuf),
-    /// These.
-    SsTables(Vec<Descriptor>),
-}
-
-impl DirectoryTables {
-    /// Opens directories: all tables of a data directory, and the one table of any other. What the schema
-    /// cannot tell is said to `note`.
-    pub fn open(
-        env: &Env,
-        directories: &[PathBuf],
-        schema: Option<&Path>,
-        table: Option<&str>,
-        note: impl Fn(&str),
-    ) -> Result<DirectoryTables, Failure> {
-        let fs = env.fs.as_ref();
-        let now_s = u32::try_from(env.now_seconds()).unwrap_or(0);
-        let mut out = DirectoryTables { env: env.clone(), schema: Arc::default(), homes: BTreeMap::new() };
-        for directory in directories {
-            let stored = match schema.is_none() && table.is_none() {
-                true => schema_of_directory(fs, directory, now_s).map_err(Failure::work)?,
-                false => None,
-            };
-            let Some(found) = stored else {
-                let place = find(env, directory, schema, table)?;
-                place.note.iter().for_each(|text| note(text));
-                let name = (place.table.keyspace.clone(), place.table.name.clone());
-                out.add(&place.schema);
-                out.homes.insert(name, Home::SsTables(place.sstables));
-                continue;
-            };
-            for table in found.keyspaces.values().flat_map(|keyspace| keyspace.stores()) {
-                let home = directory.join(&table.keyspace).join(table.directory_name());
-                out.homes.insert((table.keyspace.clone(), table.name.clone()), Home::Directory(home));
-            }
-            out.add(&found);
-        }
-        Ok(out)
-    }
-
-    fn add(&mut self, schema: &Schema) {
-        let all = Arc::make_mut(&mut self.schema);
-        for (name, keyspace) in &schema.keyspaces {
-            match all.keyspaces.get_mut(name) {
-                // Two directories may each have a table of one keyspace.
-                Some(known) => {
-                    let known = Arc::make_mut(known);
-                    known.tables.extend(keyspace.tables.clone());
-                    known.types.extend(keyspace.types.clone());
-                }
-                None => {
-                    all.keyspaces.insert(name.clone(), Arc::clone(keyspace));
-                }
-            }
-        }
-    }
-}
-
-impl Tables for DirectoryTables {
-    fn schema(&self) -> Arc<Schema> {
-        Arc::clone(&self.schema)
-    }
-
-    fn table(&self, keyspace: &str, name: &str) -> Result<Arc<dyn Table>, BulkError> {
-        let unknown = || BulkError::UnknownTable(format!("{keyspace}.{name}"));
-        let fs = self.env.fs.as_ref();
-        let definition = self.schema.keyspace(keyspace).and_then(|keyspace| keyspace.store(name));
-        let definition = definition.ok_or_else(unknown)?;
-        let home = self.homes.get(&(keyspace.to_owned(), name.to_owned())).ok_or_else(unknown)?;
-        let live;
-        let sstables = match home {
-            Home::SsTables(sstables) => sstables,
-            Home::Directory(directory) => {
-                live = match fs.exists(directory)? {
-                    true => descriptor::live(fs, directory).map_err(|error| {
-                        let directory = directory.display();
-                        BulkError::Request(format!(
-                            "which SSTables of {directory} count is not known: {error}"
-                        ))
-                    })?,
-                    // Nothing was ever written.
-                    false => Vec::new(),
-                };
-                &live
-            }
-        };
-        let source = Source::of_sstables(&self.env.fs, sstables, definition)
-            .map_err(|error| BulkError::Request(error.to_string()))?;
-        Ok(Arc::new(source))
-    }
-
-    fn names(&self) -> Vec<(String, String)> {
-        self.homes.keys().cloned().collect()
-    }
+    let note = format!(
+        "no schema was found, so the table is called {}.{}, key columns have made-up names (key, clustering), and \
+         columns that were dropped may be there; --schema FILE.cql tells more",
+        table.keyspace, table.name
+    );
+    Ok(Place { sstables, schema, table, note: Some(note) })
 }

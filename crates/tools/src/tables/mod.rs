@@ -1,7 +1,8 @@
 //! The tables that `ilion export` and `ilion sql` read: those of a node ([`remote`]), or of directories that
-//! no node need have open ([`directory`]).
+//! no node need have open ([`directories`]).
 
-pub(crate) mod directory;
+pub(crate) mod directories;
+mod directory;
 pub(crate) mod remote;
 mod schema_file;
 mod secure;
