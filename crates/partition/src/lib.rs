@@ -55,5 +55,5 @@ pub use merge::{Concat, concat, merge};
 pub use plain::{Place, PlainCell, PlainHead, PlainParts, PlainRow, PlainValue, TakeLive, TakePlain};
 pub use purge::{Purge, PurgeGuard, without_outlived, without_purgeable};
 pub use recorder::{AtSource, NanoClock, Recorder, SourceKind, SourceRecord, Verdict};
-pub use recording::{Cut, Digest, GroupLimits, Recording, decode_answer, known, lacking};
+pub use recording::{Cut, Digest, GroupLimits, Recording, Silent, decode_answer, known, lacking, silent};
 pub use stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};

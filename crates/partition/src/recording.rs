@@ -16,12 +16,14 @@ mod encoding;
 mod groups;
 mod lacking;
 mod passing;
+mod silent;
 mod told;
 
 pub use digest::Digest;
 pub use encoding::decode_answer;
 pub use groups::GroupLimits;
 pub use lacking::lacking;
+pub use silent::{Silent, silent};
 
 use crate::cost::ReadContext;
 use crate::error::ReadError;
@@ -33,6 +35,7 @@ use groups::{Counted, InGroups};
 use model::clustering::Position;
 use model::command::ReadCommand;
 use model::{BoundKind, Clustering, ClusteringBound, DecoratedKey, Deletion, Row, TableSchema};
+use passing::Passing;
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -75,7 +78,7 @@ impl Recording {
         page: PageLimits,
     ) -> Result<Recording, ReadError> {
         let taken = Arc::new(Mutex::new(Recording::default()));
-        let recorder = Recorder { stream, taken: Arc::clone(&taken) };
+        let recorder = Recorder { stream, taken: Arc::clone(&taken), passing: Passing::of(command) };
         let mut rows = LiveRows::new(Box::new(recorder), Arc::clone(command), context, page);
         rows.read_to_the_end();
         let (mut live_rows, mut bytes) = (0, 0);
@@ -326,31 +329,48 @@ impl PartitionStream for Known {
 struct Recorder {
     stream: BoxedStream,
     taken: Arc<Mutex<Recording>>,
+    passing: Option<Passing>,
 }
 
 impl Recorder {
-    fn take(&self, step: Step) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).steps.push(step);
+    fn take(&mut self, steps: impl IntoIterator<Item = Step>) {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).steps.extend(steps);
+    }
+
+    /// Takes the partition before away, if nothing of it stays. The last one of a page is there all the same:
+    /// it tells how far the page goes.
+    fn leave_out(&mut self, taken: &mut Recording) {
+        if let Some(start) = self.passing.as_mut().and_then(Passing::left_out) {
+            taken.steps.truncate(start);
+        }
     }
 }
 
 impl PartitionStream for Recorder {
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
         let event = self.stream.next(out)?;
+        let taken = Arc::clone(&self.taken);
+        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(event, Event::PartitionStart | Event::End) {
+            self.leave_out(&mut taken);
+        }
+        let recorded = taken.steps.len();
+        if self.passing.as_mut().is_some_and(|passing| !passing.keeps(event, out, recorded)) {
+            return Ok(event);
+        }
         match event {
-            Event::PartitionStart => self.take(Step::PartitionStart(out.key.clone(), out.deletion)),
-            Event::StaticRow => self.take(Step::StaticRow(out.row.clone())),
-            Event::Row => self.take(Step::Row(out.row.clone())),
-            Event::RangeChange => self.take(Step::RangeChange(out.change.clone())),
-            Event::PartitionEnd => self.take(Step::PartitionEnd),
-            Event::End => self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_whole = true,
+            Event::PartitionStart => taken.steps.push(Step::PartitionStart(out.key.clone(), out.deletion)),
+            Event::StaticRow => taken.steps.push(Step::StaticRow(out.row.clone())),
+            Event::Row => taken.steps.push(Step::Row(out.row.clone())),
+            Event::RangeChange => taken.steps.push(Step::RangeChange(out.change.clone())),
+            Event::PartitionEnd => taken.steps.push(Step::PartitionEnd),
+            Event::End => taken.is_whole = true,
         }
         Ok(event)
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {
-        self.take(Step::Left);
-        self.take(Step::PartitionEnd);
+        self.take([Step::Left, Step::PartitionEnd]);
         self.stream.skip_partition()
     }
 }

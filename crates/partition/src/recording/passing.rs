@@ -1,58 +1,88 @@
 //! An answer without the rows that do not pass the filter of its command, as a replica of Cassandra's gives
-//! it (`RowFilter.CQLFilter` of 4.0).
+//! it (`RowFilter.CQLFilter` of 4.0). They are left out while the answer is recorded: few of many may pass.
 //!
 //! 1. A row stays, tombstones of its cells included, where it is live and passes all conditions.
 //! 2. Of a partition whose static columns or key do not pass nothing stays.
 //! 3. A partition of which neither a row nor a deletion of rows stays goes, where a condition is about rows.
 
-use super::{Recording, Step};
 use crate::filter::{is_about_rows, passes};
+use crate::stream::{Event, Fragment};
 use model::command::ReadCommand;
 use model::row::ResultRow;
 use model::{DecoratedKey, Row};
+use std::sync::Arc;
 
-impl Recording {
-    /// This answer to `command` without what does not pass its filter.
-    pub fn passing(mut self, command: &ReadCommand) -> Recording {
-        if command.row_filter.is_empty() {
-            return self;
-        }
-        let is_of_rows = command.row_filter.iter().any(|condition| is_about_rows(command, condition));
-        let mut kept = Vec::with_capacity(self.steps.len());
-        let is_start = |step: &Step| matches!(step, Step::PartitionStart(..));
-        for partition in self.steps.chunk_by(|_, next| !is_start(next)) {
-            let Some(Step::PartitionStart(key, _)) = partition.first() else { continue };
-            let static_row = partition.iter().find_map(|step| match step {
-                Step::StaticRow(row) => Some(row),
-                _ => None,
-            });
-            let row_passes = |row: Option<&Row>| of_row(command, key, static_row, row);
-            if !is_of_rows {
-                if row_passes(None) {
-                    kept.extend(partition.iter().cloned());
-                }
-                continue;
-            }
-            let stays = |step: &&Step| match step {
-                Step::Row(row) => row.is_live(command.now_s) && row_passes(Some(row)),
-                _ => true,
-            };
-            let left: Vec<&Step> = partition.iter().filter(stays).collect();
-            if left.iter().any(|step| matches!(step, Step::Row(_) | Step::RangeChange(_))) {
-                kept.extend(left.into_iter().cloned());
-            }
-        }
-        self.steps = kept;
-        self
-    }
+/// What stays of a partition that is recorded.
+pub(super) struct Passing {
+    command: Arc<ReadCommand>,
+    /// Whether a condition is about rows.
+    is_of_rows: bool,
+    key: DecoratedKey,
+    static_row: Option<Row>,
+    /// Where the steps of the partition begin; `None` before the first.
+    start: Option<usize>,
+    /// Whether something of the partition stays.
+    stays: bool,
+    /// Whether the partition passes, where no condition is about rows; `None` before its first row.
+    passes: Option<bool>,
 }
 
-fn of_row(command: &ReadCommand, key: &DecoratedKey, static_row: Option<&Row>, row: Option<&Row>) -> bool {
-    passes(command, &ResultRow { key, static_row, row, now_s: command.now_s })
+impl Passing {
+    /// `None` where nothing is filtered.
+    pub fn of(command: &Arc<ReadCommand>) -> Option<Passing> {
+        (!command.row_filter.is_empty()).then(|| Passing {
+            is_of_rows: command.row_filter.iter().any(|condition| is_about_rows(command, condition)),
+            command: Arc::clone(command),
+            key: Fragment::default().key,
+            static_row: None,
+            start: None,
+            stays: false,
+            passes: None,
+        })
+    }
+
+    /// Whether what was read is recorded; `recorded` are the steps before it.
+    pub fn keeps(&mut self, event: Event, read: &Fragment, recorded: usize) -> bool {
+        match event {
+            Event::PartitionStart => {
+                self.key.clone_from(&read.key);
+                (self.start, self.stays, self.static_row, self.passes) = (Some(recorded), false, None, None);
+            }
+            Event::StaticRow => self.static_row = Some(read.row.clone()),
+            Event::Row if self.is_of_rows => {
+                let stays = read.row.is_live(self.command.now_s) && self.row_passes(Some(&read.row));
+                self.stays |= stays;
+                return stays;
+            }
+            Event::RangeChange if self.is_of_rows => self.stays = true,
+            Event::Row | Event::RangeChange => return self.partition_passes(),
+            Event::PartitionEnd | Event::End => {}
+        }
+        true
+    }
+
+    /// Where the steps of the partition begin, if nothing of it stays.
+    pub fn left_out(&mut self) -> Option<usize> {
+        let start = self.start?;
+        let stays = if self.is_of_rows { self.stays } else { self.partition_passes() };
+        (!stays).then_some(start)
+    }
+
+    fn partition_passes(&mut self) -> bool {
+        let passes = self.passes.unwrap_or_else(|| self.row_passes(None));
+        self.passes = Some(passes);
+        passes
+    }
+
+    fn row_passes(&self, row: Option<&Row>) -> bool {
+        let (key, static_row, now_s) = (&self.key, self.static_row.as_ref(), self.command.now_s);
+        passes(&self.command, &ResultRow { key, static_row, row, now_s })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Recording;
     use super::super::tests::command;
     use super::*;
     use crate::testing::*;
@@ -72,8 +102,8 @@ mod tests {
         }];
         let command = Arc::new(command);
         let stream = merge(&table(), [Box::new(Script::new(steps)) as BoxedStream], false);
-        let all = Recording::of(stream, &command, ReadContext::default(), PageLimits::NONE).unwrap();
-        play(all.passing(&command).play(false))
+        let recording = Recording::of(stream, &command, ReadContext::default(), PageLimits::NONE).unwrap();
+        play(recording.play(false))
     }
 
     type Step2 = crate::testing::Step;

@@ -1,12 +1,15 @@
 //! Pages of several replicas that know different things, against a merge of all that they know.
 
-use super::{Cut, LiveRows, Recording, decode_answer, known};
+use super::{Cut, LiveRows, Recording, Silent, decode_answer, known, silent};
 use crate::codec::DeletionTimes;
 use crate::testing::*;
 use crate::{BoxedStream, PageLimits, PageMark, ReadContext, concat, merge};
+use bytes::Bytes;
 use model::Slice;
-use model::command::ReadCommand;
-use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection};
+use model::command::{
+    ClusteringFilter, ColumnSelection, DataLimits, FilterExpression, Operator, PartitionSelection,
+    ReadCommand,
+};
 use model::key::KeyRange;
 use model::{BoundKind, Clustering, ClusteringBound, Deletion, Row};
 use proptest::prelude::*;
@@ -141,6 +144,16 @@ pub(super) fn command(limits: DataLimits, reversed: bool) -> Arc<ReadCommand> {
     })
 }
 
+/// `v = number`.
+pub(super) fn is_value(number: i32) -> FilterExpression {
+    FilterExpression {
+        column: table().column("v").unwrap().id,
+        operator: Operator::Eq,
+        map_key: None,
+        values: vec![Bytes::copy_from_slice(&number.to_be_bytes())],
+    }
+}
+
 /// The rows behind one, in the direction of the command.
 fn behind(command: &ReadCommand, c: i32) -> ReadCommand {
     let reversed = command.is_reversed();
@@ -171,6 +184,39 @@ fn sent(recording: &Recording, command: &Arc<ReadCommand>, page: PageLimits) -> 
     Recording::of(stream, command, ReadContext::default(), page).unwrap()
 }
 
+/// Answers with the rows of which their replicas are silent, which these are asked for.
+fn completed(
+    replicas: &[Replica],
+    recordings: Vec<Recording>,
+    command: &Arc<ReadCommand>,
+    after: After,
+) -> Vec<Recording> {
+    if command.row_filter.is_empty() {
+        return recordings;
+    }
+    let reversed = command.is_reversed();
+    let all = Arc::new(ReadCommand {
+        row_filter: Vec::new(),
+        limits: DataLimits::NONE,
+        ..ReadCommand::clone(command)
+    });
+    let silent = silent(&recordings, command);
+    let complete = |((recording, replica), silent): ((Recording, &Replica), Vec<Silent>)| {
+        let ask = |Silent { key, rows }: Silent| {
+            let k = i32::from_be_bytes(key.key.0.as_ref().try_into().unwrap());
+            let mut only = replica.clone();
+            only.retain(|other, _| *other == k);
+            let mut steps = steps(&only, after, reversed);
+            steps.retain(|step| !matches!(step, Step::Row(row) if !rows.contains(&row.clustering)));
+            let stream = merge(&table(), [Box::new(Script::new(steps)) as BoxedStream], reversed);
+            Recording::of(stream, &all, ReadContext::default(), PageLimits::NONE).unwrap()
+        };
+        let besides = silent.into_iter().map(ask).reduce(Recording::followed_by).unwrap_or_default();
+        recording.completed_by(besides, command).unwrap()
+    };
+    recordings.into_iter().zip(replicas).zip(silent).map(complete).collect()
+}
+
 /// All pages of what the replicas answer, which are elsewhere or not.
 fn paged(
     replicas: &[Replica],
@@ -189,9 +235,11 @@ fn paged(
                 let stream: BoxedStream = Box::new(Script::new(steps(&asked, after, reversed)));
                 let stream = merge(&table(), [stream], reversed);
                 let recording = Recording::of(stream, command, ReadContext::default(), page).unwrap();
-                if is_elsewhere { sent(&recording, command, page) } else { recording }
+                let told = Arc::new(ReadCommand { row_filter: Vec::new(), ..ReadCommand::clone(command) });
+                if is_elsewhere { sent(&recording, &told, page) } else { recording }
             };
-            replicas.iter().map(of_replica).collect::<Vec<_>>()
+            let recordings = replicas.iter().map(of_replica).collect::<Vec<_>>();
+            completed(replicas, recordings, command, after)
         };
         let cut = Cut::default();
         let mut legs = Vec::new();
@@ -232,11 +280,17 @@ proptest! {
         distinct in proptest::bool::weighted(0.15),
         reversed in any::<bool>(),
         is_elsewhere in any::<bool>(),
+        wanted in proptest::option::weighted(0.4, 1i32..9),
     ) {
         // Nodes elsewhere are told of rows alone.
         let tombstones = if is_elsewhere { u64::MAX } else { tombstones };
-        let limits = DataLimits { rows: limit, rows_per_partition: of_partition, distinct };
-        let command = command(limits, reversed);
+        let mut limits = DataLimits { rows: limit, rows_per_partition: of_partition, distinct };
+        if wanted.is_some() {
+            // Replicas that filter are told of no other limit.
+            limits = DataLimits { rows: limit, ..DataLimits::NONE };
+        }
+        let mut command = command(limits, reversed);
+        Arc::make_mut(&mut command).row_filter.extend(wanted.map(is_value));
         let streams: Vec<BoxedStream> = replicas
             .iter()
             .map(|replica| Box::new(Script::new(steps(replica, None, reversed))) as BoxedStream)
