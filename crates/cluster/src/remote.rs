@@ -3,8 +3,8 @@
 //! 1. A read of several partitions is one message for each, all at once; of a range it is one.
 //! 2. Messages say how many rows an answer may have, and nothing of its bytes or tombstones. Where it has as
 //!    many, more may follow.
-//! 3. An answer is counted here as the replica counted it, so both agree on where it stopped. The rows that a
-//!    filter would leave out are in it ([`crate::verbs::command`]), and count.
+//! 3. An answer is counted here as the replica counted it, so both agree on where it stopped. All rows of it
+//!    have passed the filter that the replica was told.
 
 use crate::endpoint::Endpoint;
 use crate::messaging::{CallError, FailureReason, Message, Messenger, SendError, Verb};
@@ -162,14 +162,14 @@ fn recording(
     version: u32,
     name: &Arc<str>,
 ) -> Result<Recording, ReplicaError> {
-    // The replica was told of none.
-    debug_assert!(command.row_filter.is_empty(), "coordinators filter themselves");
+    // The replica has left out what does not pass.
+    let told = Arc::new(ReadCommand { row_filter: Vec::new(), ..ReadCommand::clone(command) });
     let (times, source, of_parts) = (deletion_times(version), Arc::clone(name), Arc::clone(command));
     let mut parts = data.into_iter();
     let decode = move |bytes| decode_answer(bytes, &of_parts, times, &source);
     let stream: BoxedStream = Box::new(concat(move || Ok(parts.next().map(&decode))));
     let page = PageLimits { rows: page.rows, ..PageLimits::NONE };
-    Ok(Recording::of(stream, command, ReadContext::default(), page)?)
+    Ok(Recording::of(stream, &told, ReadContext::default(), page)?)
 }
 
 fn read_answer(payload: Bytes, name: &Arc<str>) -> Result<ReadAnswer, ReplicaError> {

@@ -195,8 +195,7 @@ impl ReplicaServer {
         if let Some(trace) = &trace {
             trace.note(what_is_read(&command));
         }
-        let answer = move |all: Recording, command: &ReadCommand| {
-            let recording = all.passing(command);
+        let answer = move |recording: Recording, command: &ReadCommand| {
             if let Some(trace) = &trace {
                 trace.note(format!("Read {} live rows", recording.live_rows()));
             }

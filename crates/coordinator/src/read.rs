@@ -10,10 +10,12 @@
 //!    carried out by a thread that may wait ([`run`], [`crate::local`]).
 //! 3. Any other read is *gathered* ([`gather`]): one replica answers with what it has, the others with a
 //!    digest of that ([`asked`]). Where these differ, all answer with what they have. The answers are merged,
-//!    and who is behind is brought up to date ([`repair`]).
+//!    and who is behind is brought up to date ([`repair`]). Replicas filter rows as far as that is safe
+//!    ([`filter`]).
 //! 4. Either way its rows are a [`Page`].
 
 mod asked;
+mod filter;
 mod gather;
 mod legs;
 mod page;

@@ -5,20 +5,19 @@
 //!            | [uvint version of the digest] | table id | u32 now | columns | filter | limits
 //!            | [id of the index] | kind 0: key, rows
 //!                                | kind 1: range, rows, u8 paging | [last clustering, u8 included]
-//! filter  := u8 0 | uvint n | n * expression
+//! filter  := u8 0 | uvint n | n * (u8 kind (0 a value, 1 an entry of a map) | short column | i32 operator
+//!                                 | [short key of the entry] | short value)
 //! key     := raw where the key is of a type of fixed length, else vbytes
 //! ```
 //! 1. What selects rows stands in [`super::selection`].
-//! 2. No filter is sent: a replica that filters hides rows that it has newer than others. The coordinator
-//!    filters what all of them know.
-//! 3. With a filter that is received the answer has the rows that pass it.
-//! 4. A range that goes on in the middle of its first partition is two reads here.
+//! 2. With a filter the answer has the rows that pass it. `IN` has its values as a list.
+//! 3. A range that goes on in the middle of its first partition is two reads here.
 
 use super::selection::{
     Limits, clustering_types, count, read_columns, read_limits, read_range, read_rows, read_short, rest_of,
     unknown_column, write_columns, write_limits, write_range, write_rows,
 };
-use super::{Lookup, PayloadError, UnsentError, deletion_times, write_vbytes};
+use super::{Lookup, PayloadError, UnsentError, deletion_times, write_short, write_vbytes};
 use bytes::Bytes;
 use model::command::{DataLimits, FilterExpression, Operator, PartitionSelection, ReadCommand};
 use model::key::{KeyBound, KeyRange};
@@ -74,7 +73,7 @@ pub fn encode_command(
     };
     out.extend_from_slice(&now.to_be_bytes());
     write_columns(out, command);
-    out.extend_from_slice(&[0, 0]);
+    write_filter(out, command)?;
     write_limits(out, &DataLimits { rows: command.limits.rows.min(rows_max), ..command.limits });
     match part {
         Partitions::Key(key) => {
@@ -194,6 +193,29 @@ fn in_parts(
     vec![rest, ReadCommand { partitions: behind, ..whole }]
 }
 
+/// Appends a filter.
+fn write_filter(out: &mut Vec<u8>, command: &ReadCommand) -> Result<(), UnsentError> {
+    out.push(0);
+    let conditions = command.row_filter.iter().filter_map(|condition| {
+        let column = command.table.column_by_id(condition.column)?;
+        Some((condition, column))
+    });
+    vint::write_unsigned(out, conditions.clone().count() as u64);
+    for (FilterExpression { operator, map_key, values, .. }, column) in conditions {
+        out.push(u8::from(map_key.is_some()));
+        write_short(out, column.name.as_bytes())?;
+        out.extend_from_slice(&number_of(*operator).to_be_bytes());
+        if let Some(key) = map_key {
+            write_short(out, key)?;
+        }
+        match operator {
+            Operator::In => write_short(out, &collection::encode_list(values))?,
+            _ => write_short(out, values.first().map_or(&[], |value| value))?,
+        }
+    }
+    Ok(())
+}
+
 /// Reads a filter.
 fn read_filter(input: &mut SliceInput, table: &TableSchema) -> Result<Vec<FilterExpression>, PayloadError> {
     input.u8()?;
@@ -235,6 +257,21 @@ fn read_operator(input: &mut SliceInput) -> Result<Operator, PayloadError> {
         8 => Operator::NotEq,
         other => return Err(PayloadError::Unsupported(format!("operator {other} of a condition"))),
     })
+}
+
+/// What [`read_operator`] reads.
+fn number_of(operator: Operator) -> i32 {
+    match operator {
+        Operator::Eq => 0,
+        Operator::GtEq => 1,
+        Operator::Gt => 2,
+        Operator::LtEq => 3,
+        Operator::Lt => 4,
+        Operator::Contains => 5,
+        Operator::ContainsKey => 6,
+        Operator::In => 7,
+        Operator::NotEq => 8,
+    }
 }
 
 #[cfg(test)]

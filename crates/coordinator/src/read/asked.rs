@@ -216,12 +216,15 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The answer of all, where they agree.
+    /// The answer of all, where they agree. One that was to answer alone has its own filter and limits, and
+    /// is compared with no other.
     pub(super) fn agreed(&mut self) -> Option<Recording> {
         let command = &self.terms.request.command;
         let is_data = |(_, said): &(_, Said)| matches!(said, Said::Data(_));
+        let is_alone = !command.row_filter.is_empty() && self.terms.required.count() == 1;
         if let [first, others @ ..] = self.answers.as_slice()
             && !others.is_empty()
+            && !is_alone
         {
             let digest = |(_, said): &(_, Said)| match said {
                 Said::Data(recording) => recording.digest(command),

@@ -6,17 +6,17 @@
 //!    ([`super::repair`]), and their answers are merged, as far as all of them go ([`partition::known`]).
 //! 3. Legs are asked until there are enough rows for the page.
 //!
-//! Where rows are filtered, replicas are asked for all of them, [`FILTERED_ROWS_MIN`] at least. They are
-//! filtered here: what one replica's filter leaves out may be what says that another's row is old.
+//! Where rows are filtered, replicas do it ([`super::filter`]). If they are not told all conditions, they are
+//! asked for [`FILTERED_ROWS_MIN`] rows at least, because some do not pass here.
 //!
 //! What is in memory is bounded: each answer by the page, or by [`WHOLE_BYTES`] where no page was asked for.
 //! Where a result that has to be whole turns out to be cut, the read is begun anew, and the replicas are
 //! asked without the limits of the statement ([`Limits::Lifted`]).
 
-use super::ReadRequest;
 use super::asked::Asked;
 use super::legs::Legs;
 use super::page::Page;
+use super::{ReadRequest, filter};
 use crate::Coordinator;
 use crate::error::CoordinatorError;
 use crate::paxos::Round;
@@ -32,7 +32,7 @@ const LEGS_AT_FIRST: usize = 8;
 /// Legs of a paged read that are asked at a time, at the most. Without pages the answers are as large as
 /// there is data, and no more are asked than at first.
 const LEGS_MAX: usize = 32;
-/// Rows that a replica is asked for where they are filtered here: most may not pass.
+/// Rows that a replica is asked for where some are filtered here: most may not pass.
 const FILTERED_ROWS_MIN: u64 = 512;
 /// Bytes of the largest answer of a replica where no page was asked for.
 const WHOLE_BYTES: u64 = 256 << 20;
@@ -112,11 +112,16 @@ impl Coordinator {
         let (mut rows, mut bytes, mut required) = (0u64, 0u64, 0);
         let mut wanted = request.page.rows.min(limits.rows);
         let (mut limits, mut page) = (limits, page);
-        if !request.command.row_filter.is_empty() {
+        let answers = legs.legs.first().map_or(1, |leg| leg.placement.required(request.consistency).count());
+        let row_filter = filter::told(&request.command, answers);
+        if row_filter.len() < request.command.row_filter.len() {
             // Limits are about rows that pass.
             wanted = wanted.max(FILTERED_ROWS_MIN);
             limits = DataLimits { distinct: limits.distinct, ..DataLimits::NONE };
             page.rows = wanted;
+        } else if !row_filter.is_empty() && answers > 1 {
+            // Of a partition fewer may pass together than at one of them.
+            limits.rows_per_partition = u64::MAX;
         }
         let mut left = legs.legs.as_slice();
         let mut at_a_time = LEGS_AT_FIRST;
@@ -128,7 +133,7 @@ impl Coordinator {
                 let mut command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
                 // Digests are of whole columns: nodes differ in which cells they leave out.
                 command.columns.elements = None;
-                command.row_filter = Vec::new();
+                command.row_filter = row_filter.clone();
                 let (command, deadline) = (Arc::new(command), deadline.cloned());
                 let data = DataRequest { command, page, groups: None, deadline };
                 let now_nanos = self.env.clock.monotonic_nanos();

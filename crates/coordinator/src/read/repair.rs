@@ -1,7 +1,8 @@
 //! Replicas that do not agree: their data are merged, and those that are behind are brought up to date
 //! before the read is answered (blocking read repair).
 //!
-//! 1. Who has answered with a digest is asked for the data.
+//! 1. Who has answered with a digest is asked for the data. Where rows are filtered, replicas are asked for
+//!    those of which only others tell ([`super::filter`]).
 //! 2. Each replica gets what it lacks of what all of them know ([`partition::lacking`]).
 //! 3. The read is answered when as many replicas have it as must answer. So who reads at the same level later
 //!    never reads something older. A table without read repair (`read_repair = 'NONE'`) leaves 2 and 3 out.
@@ -58,6 +59,7 @@ impl Coordinator {
         asked.ask_for_data();
         asked.answered(self).await?;
         let (terms, data) = asked.into_data();
+        let data = self.completed(&terms, data, deadline).await?;
         match terms.request.command.table.options.read_repair.as_str() {
             "NONE" => Ok(data.into_iter().map(|(_, recording)| recording).collect()),
             _ => self.repaired(terms, data, deadline).await,

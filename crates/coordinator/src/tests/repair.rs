@@ -253,7 +253,7 @@ fn ranges_are_data_of_all_and_repaired_too() {
     let keys = PartitionSelection::Keys(vec![key(1)]);
     let filter = is_value(&case.table("t"), 2);
     assert_eq!(read(ReadCommand { row_filter: vec![filter], ..case.command("t", keys) }), Some(2));
-    assert_eq!(verbs(&case, 1), [Verb::Digest], "of all rows, which are filtered here");
+    assert_eq!(verbs(&case, 1), [Verb::Digest], "of the rows that pass");
 }
 
 /// That `v` is a number.
@@ -264,6 +264,77 @@ fn is_value(table: &TableSchema, number: i32) -> model::command::FilterExpressio
         map_key: None,
         values: vec![Bytes::copy_from_slice(&number.to_be_bytes())],
     }
+}
+
+/// Writes a row of partition 1 into a replica; without a value it is deleted.
+fn put_row(case: &Case, node: usize, c: i32, v: Option<i32>, timestamp: i64) {
+    let table = case.table("rows");
+    let mut row = Row::new(Clustering::from_values([&c.to_be_bytes()[..]]));
+    match v {
+        Some(v) => {
+            let column = table.column("v").unwrap().id;
+            row.liveness = Liveness::new(timestamp);
+            row.cells.push(Cell::live(column, timestamp, Bytes::copy_from_slice(&v.to_be_bytes())));
+        }
+        None => row.deletion = model::Deletion::new(timestamp, 1),
+    }
+    let mut update = PartitionUpdate::new(table, key(1));
+    update.rows.push(row);
+    put_into(case, node, Mutation::of(update));
+}
+
+/// The rows of partition 1 whose value is 7.
+fn rows_of_seven(case: &Case, partitions: PartitionSelection, limit: u64, level: Consistency) -> Vec<i32> {
+    let row_filter = vec![is_value(&case.table("rows"), 7)];
+    let limits = DataLimits { rows: limit, ..DataLimits::NONE };
+    let command = Arc::new(ReadCommand { row_filter, limits, ..case.command("rows", partitions) });
+    let take = |page: &mut Page| {
+        let mut seen = Vec::new();
+        while let Some(row) = page.next_row()? {
+            let c = row.row.and_then(|row| row.clustering.value(0)).unwrap();
+            seen.push(i32::from_be_bytes(c.try_into().unwrap()));
+        }
+        Ok(seen)
+    };
+    let request = ReadRequest::all(command, level, ReadContext::default());
+    run(case.coordinator.collect(&request, take, None, &mut ())).unwrap()
+}
+
+#[test]
+fn a_replica_that_leaves_a_row_out_is_asked_for_it() {
+    let of_range = || PartitionSelection::Range(KeyRange::FULL);
+    for partitions in [PartitionSelection::Keys(vec![key(1)]), of_range()] {
+        let case = case(3, 3);
+        for node in 0..3 {
+            (1..6).for_each(|c| put_row(&case, node, c, Some(7), 1));
+        }
+        put_row(&case, 0, 6, Some(7), 1);
+        put_row(&case, 1, 2, Some(8), 2);
+        put_row(&case, 1, 3, None, 2);
+        put_row(&case, 1, 9, Some(7), 1);
+        let read = |limit, level| rows_of_seven(&case, partitions.clone(), limit, level);
+        assert_eq!(read(u64::MAX, Consistency::One), [1, 2, 3, 4, 5, 6], "what this node knows");
+        assert_eq!(read(2, Consistency::Quorum), [1, 4]);
+        assert_eq!(read(u64::MAX, Consistency::Quorum), [1, 4, 5, 6, 9]);
+        (1..3).for_each(|node| drop(verbs(&case, node)));
+        assert_eq!(read(u64::MAX, Consistency::Quorum), [1, 4, 5, 6, 9]);
+        let asked = if matches!(partitions, PartitionSelection::Keys(_)) { Verb::Digest } else { Verb::Data };
+        assert_eq!(verbs(&case, 1), [asked], "both know the same by now");
+        assert_eq!(read(u64::MAX, Consistency::One), [1, 4, 5, 6, 9]);
+    }
+}
+
+#[test]
+fn a_replica_that_answers_alone_filters_all() {
+    let case = case(3, 3);
+    for c in 0..2000 {
+        put_row(&case, 1, c, Some(if c < 1990 { 8 } else { 7 }), 1);
+    }
+    case.kill(1);
+    let keys = || PartitionSelection::Keys(vec![key(1)]);
+    assert_eq!(rows_of_seven(&case, keys(), 3, Consistency::One), [1990, 1991, 1992]);
+    assert_eq!(verbs(&case, 1), [Verb::Data], "it is asked once");
+    assert_eq!(rows_of_seven(&case, keys(), u64::MAX, Consistency::One).len(), 10);
 }
 
 #[test]

@@ -90,17 +90,56 @@ fn columns() -> impl Strategy<Value = ColumnSelection> {
     ]
 }
 
+fn filter() -> impl Strategy<Value = Vec<FilterExpression>> {
+    let value = |number: i32| Bytes::copy_from_slice(&number.to_be_bytes());
+    let column = |name: &str| table().column(name).unwrap().id;
+    let operators = [
+        Operator::Eq,
+        Operator::NotEq,
+        Operator::Lt,
+        Operator::LtEq,
+        Operator::Gt,
+        Operator::GtEq,
+        Operator::Contains,
+        Operator::ContainsKey,
+    ];
+    let simple = (
+        proptest::sample::select(operators.to_vec()),
+        0..9i32,
+        proptest::sample::select(vec!["v", "s", "c"]),
+    )
+        .prop_map(move |(operator, number, name)| FilterExpression {
+            column: column(name),
+            operator,
+            map_key: None,
+            values: vec![value(number)],
+        });
+    let of_several = proptest::collection::vec(0..9i32, 1..4).prop_map(move |numbers| FilterExpression {
+        column: column("v"),
+        operator: Operator::In,
+        map_key: None,
+        values: numbers.into_iter().map(value).collect(),
+    });
+    let of_entry = (0..9i32, 0..9i32).prop_map(move |(key, number)| FilterExpression {
+        column: column("m"),
+        operator: Operator::Eq,
+        map_key: Some(value(key)),
+        values: vec![value(number)],
+    });
+    proptest::collection::vec(prop_oneof![3 => simple, 1 => of_several, 1 => of_entry], 0..4)
+}
+
 fn command() -> impl Strategy<Value = ReadCommand> {
     let limit = || prop_oneof![Just(u64::MAX), 1u64..100];
     let limits = (limit(), limit(), any::<bool>())
         .prop_map(|(rows, rows_per_partition, distinct)| DataLimits { rows, rows_per_partition, distinct });
-    (partitions(), rows(), columns(), limits, 0..=i32::MAX as u32).prop_map(
-        |(partitions, clusterings, columns, limits, now_s)| ReadCommand {
+    (partitions(), rows(), columns(), filter(), limits, 0..=i32::MAX as u32).prop_map(
+        |(partitions, clusterings, columns, row_filter, limits, now_s)| ReadCommand {
             table: table(),
             partitions,
             clusterings,
             columns,
-            row_filter: Vec::new(),
+            row_filter,
             limits,
             now_s,
         },
@@ -118,12 +157,14 @@ fn encoded(command: &ReadCommand, rows_max: u64, is_digest: bool) -> Vec<u8> {
 }
 
 fn selects(command: &ReadCommand) -> String {
-    let ReadCommand { table, partitions, clusterings, columns, limits, now_s, .. } = command;
+    let ReadCommand { table, partitions, clusterings, columns, row_filter, limits, now_s } = command;
     let ColumnSelection { columns, all, elements, .. } = columns;
     let statics = table.static_columns().iter().map(|column| command.fetches_static(column.id));
     let regulars = table.regular_columns().iter().map(|column| command.fetches_regular(column.id));
     let fetched: Vec<bool> = statics.chain(regulars).collect();
-    format!("{partitions:?} {clusterings:?} {columns:?} {all} {elements:?} {fetched:?} {limits:?} {now_s}")
+    format!(
+        "{partitions:?} {clusterings:?} {columns:?} {all} {elements:?} {fetched:?} {row_filter:?} {limits:?} {now_s}"
+    )
 }
 
 proptest! {
