@@ -112,7 +112,8 @@ impl Coordinator {
         let (mut rows, mut bytes, mut required) = (0u64, 0u64, 0);
         let mut wanted = request.page.rows.min(limits.rows);
         let (mut limits, mut page) = (limits, page);
-        let answers = legs.legs.first().map_or(1, |leg| leg.placement.required(request.consistency).count());
+        let first = legs.legs.first().filter(|_| !request.command.row_filter.is_empty());
+        let answers = first.map_or(1, |leg| leg.placement.required(request.consistency).count());
         let row_filter = filter::told(&request.command, answers);
         if row_filter.len() < request.command.row_filter.len() {
             // Limits are about rows that pass.
