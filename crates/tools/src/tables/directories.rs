@@ -325,7 +325,7 @@ mod tests {
         let one = copied(&env, "kinds", &format!("/one/{home}/snapshots/s"));
         let other = copied(&env, "kinds_empty", &format!("/other/{home}"));
         let count = |directories: &[PathBuf]| rows(&env, &opened(&env, directories), "ks", "kinds").unwrap();
-        let (of_one, of_other) = (count(&[one.clone()]), count(&[other.clone()]));
+        let (of_one, of_other) = (count(std::slice::from_ref(&one)), count(std::slice::from_ref(&other)));
         assert_eq!(count(&[one.clone(), other.clone()]), of_one + of_other);
         assert_eq!(count(&[other.clone(), one.clone()]), of_one + of_other);
         let again = copied(&env, "kinds", &format!("/again/{home}"));
