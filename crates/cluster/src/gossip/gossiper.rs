@@ -478,8 +478,12 @@ impl Gossiper {
 
     fn on_shadow_answer(&mut self, from: Endpoint, ack: Ack, out: &mut Effects) {
         let Phase::Shadow(round) = &mut self.phase else { return };
+        if !ack.requests.is_empty() {
+            // Who was asked without digests asks for nothing: this answers who had the address before.
+            return;
+        }
         let states: BTreeMap<_, _> = ack.states.into_iter().collect();
-        let has_ended = if ack.requests.is_empty() && states.is_empty() {
+        let has_ended = if states.is_empty() {
             round.on_empty_answer(from, &self.seeds)
         } else {
             is_sufficient(states.get(&self.settings.endpoint))

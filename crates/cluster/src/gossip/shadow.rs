@@ -4,6 +4,7 @@
 //!    nodes that it remembers from an earlier life.
 //! 2. A node that runs answers with all it knows. The round ends with that answer, if it tells enough of the
 //!    node that asks.
+//!    An answer that asks for something is to who had the address before, and is passed over.
 //! 3. A node that is itself in a shadow round answers with nothing. When all seeds do, the cluster is
 //!    starting as a whole, and the round ends without an answer.
 //! 4. After twice the ring delay the round has failed. A seed waits half as long, and then goes on alone.

@@ -119,8 +119,8 @@ impl HeldTable {
     }
 
     /// How many rows a read of everything would find, where that is known without one: nothing is in memory,
-    /// no two SSTables share a partition, nothing in them is deleted, expires or was dropped, and none was cut
-    /// off. The end of each is read.
+    /// no two SSTables share a partition, nothing in them is deleted, expires or was dropped, and none was
+    /// cut off. The end of each is read.
     pub fn known_rows(&self) -> Option<u64> {
         let (view, schema) = (&self.view, self.table.schema());
         let in_memory = !view.memtable.is_empty() || !view.flushing.is_empty() || view.settling.is_some();

@@ -321,15 +321,17 @@ mod tests {
     #[test]
     fn directories_of_one_table_are_read_together() {
         let env = env();
-        let home = format!("ks/kinds-{ID}");
-        let one = copied(&env, "kinds", &format!("/one/{home}/snapshots/s"));
-        let other = copied(&env, "kinds_empty", &format!("/other/{home}"));
-        let count = |directories: &[PathBuf]| rows(&env, &opened(&env, directories), "ks", "kinds").unwrap();
-        let (of_one, of_other) = (count(std::slice::from_ref(&one)), count(std::slice::from_ref(&other)));
-        assert_eq!(count(&[one.clone(), other.clone()]), of_one + of_other);
-        assert_eq!(count(&[other.clone(), one.clone()]), of_one + of_other);
-        let again = copied(&env, "kinds", &format!("/again/{home}"));
-        assert_eq!(count(&[one, again, other]), of_one + of_other, "what two of them have counts once");
+        let home = format!("ks/mix-{ID}");
+        let one = copied(&env, "mix_lz4", &format!("/one/{home}/snapshots/s"));
+        let other = copied(&env, "mix_zstd", &format!("/other/{home}"));
+        let read = |directories: &[PathBuf]| {
+            let tables = opened(&env, directories);
+            assert_eq!(tables.names(), [("ks".to_owned(), "mix".to_owned())]);
+            let files = tables.table("ks", "mix").unwrap().files();
+            (files.len(), rows(&env, &tables, "ks", "mix").unwrap())
+        };
+        assert_eq!(read(std::slice::from_ref(&one)), (1, 27));
+        assert_eq!(read(&[one, other]), (2, 27), "what both of them have counts once");
     }
 
     #[test]

@@ -127,8 +127,8 @@ fn name_of_path(directory: &Path) -> Option<(String, String)> {
     })
 }
 
-/// The table as far as the SSTables tell, by the name that it has elsewhere. An SSTable that cannot be read is
-/// left to who reads its rows, if another tells of the table.
+/// The table as far as the SSTables tell, by the name that it has elsewhere. An SSTable that cannot be read
+/// is left to who reads its rows, if another tells of the table.
 pub(super) fn of_headers(
     fs: &dyn FileSystem,
     sstables: Vec<Descriptor>,

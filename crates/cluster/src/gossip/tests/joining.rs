@@ -65,6 +65,18 @@ fn an_answer_that_does_not_tell_whose_the_address_is_does_not_end_the_round() {
 }
 
 #[test]
+fn an_answer_to_who_had_the_address_before_does_not_end_the_round() {
+    let mut node = starting(&[2]);
+    let _ = node.start_shadow_round(BTreeSet::new(), at(0));
+    let request = Digest { endpoint: endpoint(1), generation: GENERATION, max_version: 3 };
+    for states in [vec![], vec![(endpoint(2), normal(5))]] {
+        let ack = Ack { requests: vec![request], states };
+        let effects = node.on_ack(endpoint(2), ack.encode().into(), at(1)).unwrap();
+        assert!(ended(&effects).is_none() && node.is_in_shadow_round());
+    }
+}
+
+#[test]
 fn the_round_ends_when_all_seeds_are_starting_too() {
     let mut node = starting(&[1, 2, 3]);
     let _ = node.start_shadow_round(BTreeSet::new(), at(0));
