@@ -330,8 +330,8 @@ mod tests {
             let files = tables.table("ks", "mix").unwrap().files();
             (files.len(), rows(&env, &tables, "ks", "mix").unwrap())
         };
-        assert_eq!(read(std::slice::from_ref(&one)), (1, 27));
-        assert_eq!(read(&[one, other]), (2, 27), "what both of them have counts once");
+        assert_eq!(read(std::slice::from_ref(&one)), (1, 28));
+        assert_eq!(read(&[one, other]), (2, 28), "what both of them have counts once");
     }
 
     #[test]
