@@ -536,6 +536,8 @@ def test_a_node_is_swapped_in_a_live_ring_and_back(mixed, tmp_path):
 
     until(sees_two, "the Cassandras are no ring")
     with contextlib.closing(wire(cassandra)) as peer:
+        # Ten seconds after its start a Cassandra makes its role. It would keep a hint of it for the other, once that is down.
+        until(lambda: peer.query("SELECT role FROM system_auth.roles").rows, "the Cassandra has no role")
         change(peer, f"CREATE KEYSPACE app WITH replication = {REPLICATION % 2}",
                "CREATE TABLE app.t (k int, c int, s text static, v text, m map<int, text>, PRIMARY KEY (k, c))")
         for k in range(60):
