@@ -332,31 +332,19 @@ struct Recorder {
     passing: Option<Passing>,
 }
 
-impl Recorder {
-    fn take(&mut self, steps: impl IntoIterator<Item = Step>) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).steps.extend(steps);
-    }
-
-    /// Takes the partition before away, if nothing of it stays. The last one of a page is there all the same:
-    /// it tells how far the page goes.
-    fn leave_out(&mut self, taken: &mut Recording) {
-        if let Some(start) = self.passing.as_mut().and_then(Passing::left_out) {
-            taken.steps.truncate(start);
-        }
-    }
-}
-
 impl PartitionStream for Recorder {
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
         let event = self.stream.next(out)?;
-        let taken = Arc::clone(&self.taken);
-        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(event, Event::PartitionStart | Event::End) {
-            self.leave_out(&mut taken);
-        }
-        let recorded = taken.steps.len();
-        if self.passing.as_mut().is_some_and(|passing| !passing.keeps(event, out, recorded)) {
-            return Ok(event);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(passing) = &mut self.passing {
+            // The last partition of a page stays in any case: it tells how far the page goes.
+            let is_over = matches!(event, Event::PartitionStart | Event::End);
+            if is_over && let Some(start) = passing.left_out() {
+                taken.steps.truncate(start);
+            }
+            if !passing.keeps(event, out, taken.steps.len()) {
+                return Ok(event);
+            }
         }
         match event {
             Event::PartitionStart => taken.steps.push(Step::PartitionStart(out.key.clone(), out.deletion)),
@@ -370,7 +358,9 @@ impl PartitionStream for Recorder {
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {
-        self.take([Step::Left, Step::PartitionEnd]);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.steps.extend([Step::Left, Step::PartitionEnd]);
+        drop(taken);
         self.stream.skip_partition()
     }
 }
