@@ -257,7 +257,7 @@ impl Gossiper {
         let ack = Ack::decode(payload)?;
         match &self.phase {
             Phase::Idle => {}
-            Phase::Shadow(_) => self.on_shadow_answer(from, ack, &mut out),
+            Phase::Shadow(_) => self.on_shadow_answer(from, ack, now, &mut out),
             Phase::Running if !ack.states.is_empty() && !self.has_sent_syn => {}
             Phase::Running => {
                 self.apply(ack.states, now, &mut out);
@@ -476,19 +476,16 @@ impl Gossiper {
         ack
     }
 
-    fn on_shadow_answer(&mut self, from: Endpoint, ack: Ack, out: &mut Effects) {
+    fn on_shadow_answer(&mut self, from: Endpoint, ack: Ack, now: Now, out: &mut Effects) {
         let Phase::Shadow(round) = &mut self.phase else { return };
         if !ack.requests.is_empty() {
             // Who was asked without digests asks for nothing: this answers who had the address before.
             return;
         }
         let states: BTreeMap<_, _> = ack.states.into_iter().collect();
-        let has_ended = if states.is_empty() {
-            round.on_empty_answer(from, &self.seeds)
-        } else {
-            is_sufficient(states.get(&self.settings.endpoint))
-        };
-        if has_ended {
+        if states.is_empty() {
+            round.on_empty_answer(from, &self.seeds, now.monotonic_nanos);
+        } else if is_sufficient(states.get(&self.settings.endpoint)) {
             self.phase = Phase::Idle;
             out.tell(Event::ShadowRoundEnded(ShadowEnd::Answered(states)));
         }

@@ -60,6 +60,10 @@ impl Gossiper {
                 let syn = self.syn(false);
                 whom.into_iter().for_each(|to| out.send(to, Verb::Syn, syn.clone()));
             }
+            ShadowStep::Begin => {
+                self.phase = Phase::Idle;
+                out.tell(Event::ShadowRoundEnded(ShadowEnd::Answered(BTreeMap::new())));
+            }
             ShadowStep::GiveUp => {
                 self.phase = Phase::Idle;
                 let end = match self.is_seed() {

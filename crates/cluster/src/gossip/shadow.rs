@@ -6,7 +6,8 @@
 //!    node that asks.
 //!    An answer that asks for something is to who had the address before, and is passed over.
 //! 3. A node that is itself in a shadow round answers with nothing. When all seeds do, the cluster is
-//!    starting as a whole, and the round ends without an answer.
+//!    starting as a whole, and the round ends without an answer. It waits a moment for one: nodes that know
+//!    the same answer each other with nothing, too, and so somebody else may have been answered.
 //! 4. After twice the ring delay the round has failed. A seed waits half as long, and then goes on alone.
 //!
 //! Source: `Gossiper.doShadowRound` and `maybeFinishShadowRound` of Cassandra 4.0.
@@ -16,6 +17,8 @@ use crate::endpoint::Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+/// How long an answer is waited for when all seeds have answered with nothing.
+const GRACE_NANOS: u64 = 500_000_000;
 /// Time between two attempts.
 const RETRY_NANOS: u64 = 5_000_000_000;
 
@@ -46,6 +49,8 @@ pub(super) struct ShadowRound {
     seeds_in_shadow: BTreeSet<Endpoint>,
     deadline_nanos: u64,
     next_attempt_nanos: u64,
+    /// When the round ends because all seeds have answered with nothing.
+    ends_nanos: Option<u64>,
     has_asked_seeds: bool,
 }
 
@@ -53,6 +58,8 @@ pub(super) struct ShadowRound {
 pub(super) enum ShadowStep {
     Wait,
     Ask(Vec<Endpoint>),
+    /// The cluster starts as a whole.
+    Begin,
     GiveUp,
 }
 
@@ -63,11 +70,15 @@ impl ShadowRound {
             seeds_in_shadow: BTreeSet::new(),
             deadline_nanos: now_nanos.saturating_add(patience_nanos),
             next_attempt_nanos: now_nanos,
+            ends_nanos: None,
             has_asked_seeds: false,
         }
     }
 
     pub(super) fn step(&mut self, seeds: &BTreeSet<Endpoint>, now_nanos: u64) -> ShadowStep {
+        if self.ends_nanos.is_some_and(|ends| now_nanos >= ends) {
+            return ShadowStep::Begin;
+        }
         if now_nanos > self.deadline_nanos {
             return ShadowStep::GiveUp;
         }
@@ -80,12 +91,14 @@ impl ShadowRound {
         ShadowStep::Ask(seeds.iter().chain(peers).copied().collect())
     }
 
-    /// An answer with nothing in it. Says whether all seeds have given one.
-    pub(super) fn on_empty_answer(&mut self, from: Endpoint, seeds: &BTreeSet<Endpoint>) -> bool {
+    /// An answer with nothing in it.
+    pub(super) fn on_empty_answer(&mut self, from: Endpoint, seeds: &BTreeSet<Endpoint>, now_nanos: u64) {
         if seeds.contains(&from) {
             self.seeds_in_shadow.insert(from);
         }
-        self.seeds_in_shadow.is_superset(seeds)
+        if self.seeds_in_shadow.is_superset(seeds) {
+            self.ends_nanos.get_or_insert(now_nanos.saturating_add(GRACE_NANOS));
+        }
     }
 }
 

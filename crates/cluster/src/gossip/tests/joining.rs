@@ -86,8 +86,21 @@ fn the_round_ends_when_all_seeds_are_starting_too() {
         let effects = node.on_ack(endpoint(seed), answer(vec![]), at(1)).unwrap();
         assert_eq!(ended(&effects), None);
     }
-    let effects = node.on_ack(endpoint(3), answer(vec![]), at(1)).unwrap();
-    assert_eq!(ended(&effects), Some(&ShadowEnd::Answered(BTreeMap::new())));
+    assert_eq!(ended(&node.tick(at(2))), None);
+    let effects = node.on_ack(endpoint(3), answer(vec![]), at(2)).unwrap();
+    assert_eq!(ended(&effects), None, "it waits a moment");
+    assert_eq!(ended(&node.tick(at(2))), None);
+    assert_eq!(ended(&node.tick(at(3))), Some(&ShadowEnd::Answered(BTreeMap::new())));
+}
+
+#[test]
+fn nothing_and_then_an_answer_is_an_answer() {
+    let mut node = starting(&[2]);
+    let _ = node.start_shadow_round(BTreeSet::new(), at(0));
+    assert!(ended(&node.on_ack(endpoint(2), answer(vec![]), at(1)).unwrap()).is_none());
+    let known = vec![(endpoint(2), normal(5))];
+    let effects = node.on_ack(endpoint(2), answer(known.clone()), at(1)).unwrap();
+    assert_eq!(ended(&effects), Some(&ShadowEnd::Answered(known.into_iter().collect())));
 }
 
 #[test]
