@@ -7,7 +7,6 @@ use super::Failure;
 use super::directory::{Place, find, of_headers};
 use bulk::{Batches, BulkError, ScanRequest, Source, Split, Table, Tables};
 use engine::schema_of_directory;
-use engine::system::is_local;
 use env::Env;
 use env::fs::FileSystem;
 use model::{Schema, TableSchema};
@@ -108,15 +107,12 @@ impl DirectoryTables {
         Ok(out)
     }
 
-    /// Adds all tables of a data directory. Those that are each node's own are those of the first node.
+    /// Adds all tables of a data directory.
     fn add_data_directory(&mut self, directory: &Path, schema: &Schema) {
         self.add_schema(schema);
         for table in schema.keyspaces.values().flat_map(|keyspace| keyspace.stores()) {
             let part = directory.join(&table.keyspace).join(table.directory_name());
-            let is_new = !self.homes.contains_key(&name_of(table));
-            if is_new || !is_local(&table.keyspace) {
-                self.add(directory, table, Part::Directory(part), false);
-            }
+            self.add(directory, table, Part::Directory(part), false);
         }
     }
 
