@@ -2,10 +2,10 @@
 //!
 //! 1. Replicas are told the conditions and answer the rows that pass, so what does not is sent nowhere. The
 //!    coordinator judges by all conditions again, once it has merged the answers.
-//! 2. A row may pass when it is merged, and at no replica alone: `WHERE a = 1 AND b = 1`, and one replica has
-//!    missed the `a`, another the `b`. So where several answer they are told one condition on a column whose
-//!    value comes from one replica, and those on the key, which is the same everywhere. A total of counters
-//!    is of several replicas. A static column decides about rows that only others may have.
+//! 2. A merged row may pass although it passes at no replica: `WHERE a = 1 AND b = 1`, where one replica
+//!    missed the write of `a`, and another that of `b`. So several replicas are told only what each can
+//!    judge alone: all conditions on the key, and one on a regular column. A counter's total is made of
+//!    several replicas, and a static column decides about rows that only others may have; neither is told.
 //! 3. A row of which a replica says nothing may be newer there, or deleted. Where answers differ, it is asked
 //!    for that row ([`partition::silent`]).
 
@@ -16,6 +16,7 @@ use crate::error::CoordinatorError;
 use crate::replica::{Answer, DataRequest, ReplicaError};
 use model::ColumnKind;
 use model::command::{ClusteringFilter, DataLimits, FilterExpression, PartitionSelection, ReadCommand};
+use partition::filter::is_about_rows;
 use partition::{Deadline, PageLimits, Recording, Silent, silent};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,14 +46,6 @@ pub(super) fn told(command: &ReadCommand, answers: u32) -> Vec<FilterExpression>
     command.row_filter.iter().filter(is_told).cloned().collect()
 }
 
-/// Whether replicas answer without some rows of partitions of which they tell.
-fn leaves_rows_out(command: &ReadCommand) -> bool {
-    command.row_filter.iter().any(|condition| {
-        let column = command.table.column_by_id(condition.column);
-        column.is_some_and(|column| matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular))
-    })
-}
-
 impl Coordinator {
     /// Answers with the rows of which their replicas were silent.
     ///
@@ -65,7 +58,8 @@ impl Coordinator {
         deadline: Option<&Deadline>,
     ) -> Result<DataOf<'a>, CoordinatorError> {
         let command = Arc::clone(&terms.request.command);
-        if data.len() < 2 || !leaves_rows_out(&command) {
+        // Whole partitions that do not pass do so everywhere: their keys decide.
+        if data.len() < 2 || !command.row_filter.iter().any(|condition| is_about_rows(&command, condition)) {
             return Ok(data);
         }
         let (nodes, recordings): (Vec<_>, Vec<_>) = data.into_iter().unzip();
