@@ -93,7 +93,6 @@ impl Coordinator {
         if mutations.len() <= 1 {
             return self.write(mutations, consistency, WriteType::Simple, deadline).await;
         }
-        crate::write::validate_for_write(consistency)?;
         let keepers = match self.topology.batch_keepers(&self.env.random) {
             Keepers::ThisNode => Vec::new(),
             Keepers::Others(keepers) if keepers.is_empty() && consistency != Consistency::Any => {

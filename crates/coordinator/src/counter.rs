@@ -37,8 +37,7 @@ impl Coordinator {
     /// Writes counter updates. Each live cell of a counter column holds the difference as an 8-byte number.
     ///
     /// # Errors
-    /// `Invalid` for consistency ANY, SERIAL and LOCAL_SERIAL; those of reads and writes. A failed update may
-    /// have counted or not.
+    /// Those of reads and writes. A failed update may have counted or not.
     pub async fn write_counters(
         self: &Arc<Self>,
         mut mutations: Vec<Mutation>,
@@ -46,16 +45,6 @@ impl Coordinator {
         deadline: Option<&Deadline>,
         observer: &mut dyn ReadObserver,
     ) -> Result<(), CoordinatorError> {
-        if consistency == Consistency::Any {
-            let table = mutations.iter().flat_map(|m| &m.updates).next().map_or("", |u| &u.table.name);
-            return Err(CoordinatorError::Invalid(format!(
-                "Consistency level ANY is not yet supported for counter table {table}"
-            )));
-        }
-        if crate::write::validate_for_write(consistency).is_err() {
-            let told = "Counter operations are inherently non-serializable";
-            return Err(CoordinatorError::Invalid(told.to_owned()));
-        }
         let led_elsewhere = self.ask_leaders(&mut mutations, consistency, deadline)?;
         if !mutations.is_empty() {
             self.lead(mutations, consistency, deadline, observer).await?;

@@ -355,19 +355,19 @@ fn a_counter_is_told_to_others_when_this_node_has_kept_it() {
 }
 
 #[test]
-fn counters_refuse_any_and_plain_writes_refuse_serial() {
+fn a_serial_write_without_conditions_wants_a_quorum() {
+    for (dead, is_written) in [(1, true), (2, false)] {
+        let case = case(3, 3);
+        case.kill(dead);
+        let write =
+            case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::Serial, WriteType::Simple, None);
+        assert_eq!(run(write).is_ok(), is_written, "{dead} of three are dead");
+    }
+}
+
+#[test]
+fn reads_refuse_any() {
     let case = case(1, 1);
-    let any = run(case.coordinator.write_counters(vec![case.put(1, 1, 1)], Consistency::Any, None, &mut ()))
-        .unwrap_err();
-    assert_eq!(any.to_string(), "Consistency level ANY is not yet supported for counter table t");
-    let serial =
-        run(case.coordinator.write_counters(vec![case.put(1, 1, 1)], Consistency::Serial, None, &mut ()))
-            .unwrap_err();
-    assert_eq!(serial.to_string(), "Counter operations are inherently non-serializable");
-    let serial =
-        run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::Serial, WriteType::Simple, None))
-            .unwrap_err();
-    assert_eq!(serial.to_string(), "You must use conditional updates for serializable writes");
     let read = case.read(1, Consistency::Any).unwrap_err();
     assert_eq!(read.to_string(), "ANY ConsistencyLevel is only supported for writes");
 }

@@ -30,10 +30,11 @@ use std::task::{Context, Poll};
 use uuid::Uuid;
 
 impl Coordinator {
-    /// Writes mutations that need not be kept together.
+    /// Writes mutations that need not be kept together. A serial level asks for as many replicas as a quorum:
+    /// who may use it is for callers to say.
     ///
     /// # Errors
-    /// `Invalid` for a serial consistency, `Unavailable`, `WriteFailure`, `WriteTimeout`. After an error each
+    /// `Unavailable`, `WriteFailure`, `WriteTimeout`. After an error each
     /// mutation may have been kept or not.
     pub async fn write(
         &self,
@@ -42,7 +43,6 @@ impl Coordinator {
         write_type: WriteType,
         deadline: Option<&Deadline>,
     ) -> Result<(), CoordinatorError> {
-        validate_for_write(consistency)?;
         let refused = |block_for, failed| failed_write(failed, consistency, block_for, write_type);
         let mut placed = Vec::with_capacity(mutations.len());
         for mutation in mutations {
@@ -174,16 +174,6 @@ impl Coordinator {
         let keyspace = &update.table.keyspace;
         self.topology.placement(keyspace, &update.key).ok_or_else(|| unplaced(&*self.topology, keyspace))
     }
-}
-
-/// Consistency levels that writes without conditions do not have.
-pub(crate) fn validate_for_write(consistency: Consistency) -> Result<(), CoordinatorError> {
-    if matches!(consistency, Consistency::Serial | Consistency::LocalSerial) {
-        return Err(CoordinatorError::Invalid(
-            "You must use conditional updates for serializable writes".to_owned(),
-        ));
-    }
-    Ok(())
 }
 
 /// Who keeps writes for replicas that do not have them. Each replica of a write is told of once, unless it

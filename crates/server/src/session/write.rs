@@ -29,6 +29,7 @@ pub(super) async fn single(
     write: &BoundWrite,
     options: &Options,
 ) -> Result<Answer, ErrorResponse> {
+    check_level(write, options.consistency)?;
     let rows = read_before(exchange, write, options).await?;
     let made = write.mutations(&rows);
     let mutations = substantial(exchange.guarded(options.bind.guard.as_deref(), made)?);
@@ -45,6 +46,23 @@ pub(super) async fn single(
     written.map_err(|failure| refusal(exchange, failure))?;
     record(exchange, &[&write.table]);
     Ok(Answer::VOID)
+}
+
+/// Levels that a write without conditions does not have. A batch may have them, as in Cassandra.
+fn check_level(write: &BoundWrite, level: Consistency) -> Result<(), ErrorResponse> {
+    let told = match level {
+        Consistency::Any if write.is_counter => {
+            format!("Consistency level ANY is not yet supported for counter table {}", write.table.name)
+        }
+        Consistency::Serial | Consistency::LocalSerial if write.is_counter => {
+            "Counter operations are inherently non-serializable".to_owned()
+        }
+        Consistency::Serial | Consistency::LocalSerial => {
+            "You must use conditional updates for serializable writes".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(ErrorResponse::invalid(told))
 }
 
 /// Unconditional writes that belong together.
