@@ -58,6 +58,20 @@ def test_the_present_comes_with_the_request(v5, table):
     assert v5.must(ttl, now=then + 4).rows == [[number(6)]]
 
 
+@pytest.mark.parametrize("now", [0, 2**31 - 105, 2**31 - 2, -2**31, -105, -2])
+def test_any_present_may_come_with_the_request(v5, table, now):
+    """Cassandra 5 counts it unsigned. What would expire later than the format can say expires then."""
+    v5.must(f"INSERT INTO {table} (k, c, v) VALUES (3, 1, 'x') USING TTL 100", now=now)
+    v5.must(f"INSERT INTO {table} (k, c, v) VALUES (3, 2, 'x')", now=now)
+    v5.must(f"DELETE FROM {table} WHERE k = 3 AND c = 2", now=now)
+    v5.must(f"DELETE FROM {table} WHERE k = 3 AND c > 5", now=now)
+    read = f"SELECT c FROM {table} WHERE k = 3"
+    last = 2**31 - 2
+    assert len(v5.must(read, now=now).rows) == (now in (0, last - 103))
+    assert v5.must(read, now=min(now + 99, last) if now >= 0 else 0).rows == ([] if now == last else [[number(1)]])
+    assert v5.must(read, now=-1).rows == []
+
+
 def test_the_keyspace_comes_with_the_request(v5, table):
     assert v5.query("INSERT INTO t (k, c) VALUES (2, 1)").code == INVALID
     v5.must("INSERT INTO t (k, c) VALUES (2, 1)", keyspace=KEYSPACE)

@@ -271,7 +271,10 @@ impl WritePlan {
         if ttl > TTL_MAX {
             bail!("ttl is too large. requested ({ttl}) maximum ({TTL_MAX})");
         }
-        if ttl > 0 && i64::from(input.ctx.now_s) + i64::from(ttl) > i64::from(input.ctx.expiration_max_s) {
+        // By the clock, whatever moment came with the request: from that one on an expiration stops at the last
+        // second, as in Cassandra (CASSANDRA-14092).
+        let now_s = input.ctx.now_micros.div_euclid(1_000_000);
+        if ttl > 0 && now_s + i64::from(ttl) > i64::from(input.ctx.expiration_max_s) {
             let last = match input.ctx.expiration_max_s {
                 EXPIRATION_MAX_2038 => "2038-01-19T03:14:06+00:00",
                 _ => "2106-02-07T06:28:13+00:00",

@@ -41,6 +41,8 @@ impl Options {
         let env = &sessions.node.env;
         let now_micros = env.now_micros();
         let page_rows = params.page_size.and_then(|rows| u32::try_from(rows).ok());
+        // Reads write nothing that could expire.
+        let expiration_max_s = if is_read { u32::MAX } else { sessions.node.expiration_max_s() };
         Ok(Options {
             consistency: allowed(params.consistency)?,
             serial_consistency,
@@ -48,7 +50,8 @@ impl Options {
             paging_state: params.paging_state.clone(),
             skip_metadata: params.skip_metadata,
             bind: BindContext {
-                now_s: params.now_in_seconds.unwrap_or_else(|| seconds(now_micros)),
+                // The format has no later moment for what is deleted.
+                now_s: params.now_in_seconds.unwrap_or_else(|| seconds(now_micros)).min(expiration_max_s),
                 now_micros,
                 timestamp_micros: match params.timestamp_us {
                     Some(timestamp) => timestamp,
@@ -56,8 +59,7 @@ impl Options {
                     None => sessions.coordinator.next_timestamp(),
                 },
                 page_size: page_rows,
-                // Reads write nothing that could expire.
-                expiration_max_s: if is_read { u32::MAX } else { sessions.node.expiration_max_s() },
+                expiration_max_s,
                 // Until the statement and who sends it are known.
                 unmasks: false,
                 guard: None,
