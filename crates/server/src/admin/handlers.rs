@@ -170,6 +170,7 @@ pub(super) async fn cluster(State(node): State<Arc<Node>>) -> axum::Json<Cluster
         schema_version: schema.version.to_string(),
         address: config.broadcast_address.to_string(),
         storage_port: config.settings.storage_port,
+        native_port: Some(config.settings.native_transport_port),
         data_center: config.data_center.clone(),
         release_version: state.release_version.clone(),
         keyspaces: real

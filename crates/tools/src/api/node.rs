@@ -116,6 +116,9 @@ pub struct Cluster {
     pub address: String,
     /// The node's port for others.
     pub storage_port: u16,
+    /// Its port for clients.
+    #[serde(default)]
+    pub native_port: Option<u16>,
     /// Data center.
     pub data_center: String,
     /// The node's version.

@@ -1,5 +1,6 @@
 //! Verbs about gossip and messages between nodes.
 
+use super::ports::Ports;
 use super::{Failure, Show, silently, usage};
 use crate::api::{Cluster, Gossip, GossipNode, Info, MessageCounts, Messages, ReadRepairs, SetGossip};
 use clap::Subcommand;
@@ -51,7 +52,10 @@ impl GossipVerb {
                 let found = gossip()?;
                 match found.nodes.is_empty() {
                     true => alone(show),
-                    false => show.print(&found, |found| gossip_text(&found.nodes)),
+                    false => {
+                        let ports = Ports::of(show)?;
+                        show.print(&found, |found| gossip_text(&found.nodes, &ports))
+                    }
                 }
             }
             GossipVerb::Failuredetector => {
@@ -61,7 +65,8 @@ impl GossipVerb {
                     .iter()
                     .map(|(node, phi)| json!({ "endpoint": node.address, "phi": phi }))
                     .collect();
-                show.print(&json, |_| phi_text(&suspected))
+                let ports = Ports::of(show)?;
+                show.print(&json, |_| phi_text(&suspected, &ports))
             }
             GossipVerb::Getseeds => {
                 let seeds = gossip()?.seeds;
@@ -132,19 +137,19 @@ pub(super) fn seeds_text(seeds: &[String]) -> String {
 }
 
 /// `failuredetector`.
-pub(super) fn phi_text(suspected: &[(&GossipNode, f64)]) -> String {
+pub(super) fn phi_text(suspected: &[(&GossipNode, f64)], ports: &Ports) -> String {
     let mut out = format!("{:>10},{:>16}\n", "  Endpoint", "Phi");
     for (node, phi) in suspected {
-        let _ = writeln!(out, "/{},{phi:>16.8}", node.address);
+        let _ = writeln!(out, "/{},{phi:>16.8}", ports.name(&node.address));
     }
     out
 }
 
 /// `gossipinfo`.
-pub(super) fn gossip_text(nodes: &[GossipNode]) -> String {
+pub(super) fn gossip_text(nodes: &[GossipNode], ports: &Ports) -> String {
     let mut out = String::new();
     for node in nodes {
-        let head = (&node.address, node.generation, node.heartbeat);
+        let head = (ports.name(&node.address), node.generation, node.heartbeat);
         let _ = writeln!(out, "/{}\n  generation:{}\n  heartbeat:{}", head.0, head.1, head.2);
         let mut tokens = "  TOKENS: not present\n".to_owned();
         for state in &node.states {
@@ -164,7 +169,8 @@ pub(super) fn gossip_text(nodes: &[GossipNode]) -> String {
 fn alone(show: &Show<'_>) -> Result<String, Failure> {
     let (info, cluster): (Info, Cluster) =
         (show.client.get("/api/v1/info", &[])?, show.client.get("/api/v1/cluster", &[])?);
-    show.print(&info, |info| gossip_text(&[alone_node(info, &cluster)]))
+    let ports = Ports::of(show)?;
+    show.print(&info, |info| gossip_text(&[alone_node(info, &cluster)], &ports))
 }
 
 /// What a node that is alone would tell others. It tells nobody, so each state has the version 0.

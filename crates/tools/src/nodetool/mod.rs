@@ -16,6 +16,7 @@ mod help;
 mod logs;
 mod node;
 mod places;
+mod ports;
 mod profile;
 mod rewriting;
 mod ring;
@@ -53,6 +54,9 @@ pub struct NodetoolArgs {
     /// Print the admin API's JSON instead of text
     #[arg(long, global = true)]
     json: bool,
+    /// Print the ports of nodes behind their addresses (-pp)
+    #[arg(long, global = true)]
+    print_port: bool,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -120,6 +124,7 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
         }
         "-pw" if of_client => "--password".to_owned(),
         "-pwf" if of_client => "--password-file".to_owned(),
+        "-pp" if of_nodetool => "--print-port".to_owned(),
         "-kt" if of_nodetool => "--kt-list".to_owned(),
         "-cf" if of_nodetool => "--column-family".to_owned(),
         "-cd" if of_nodetool => "--copy-data".to_owned(),
@@ -135,7 +140,7 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 /// Options before the verb that take no value.
-const FLAGS: [&str; 5] = ["--json", "--ssl", "--help", "-V", "--version"];
+const FLAGS: [&str; 6] = ["--json", "--print-port", "--ssl", "--help", "-V", "--version"];
 
 /// Puts `--admin` in the place of the options by which Cassandra's nodetool names a node, before the verb or
 /// behind it. What scripts tell its JVM (`-Dname=value`) is left out.
@@ -252,7 +257,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
     let place = Place::of(&args.admin, args.socket.as_ref());
     let access = args.access.access(&place).map_err(Failure::Usage)?;
     let client = Client::new(place, access).map_err(Failure::Usage)?;
-    let show = Show { client: &client, json: args.json };
+    let show = Show { client: &client, json: args.json, print_port: args.print_port };
     match &args.verb {
         Verb::Ring(verb) => verb.run(&show),
         Verb::Node(verb) => verb.run(&show),
@@ -277,6 +282,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
 struct Show<'a> {
     client: &'a Client,
     json: bool,
+    print_port: bool,
 }
 
 impl Show<'_> {

@@ -1,6 +1,7 @@
 //! Verbs about where data lies.
 
-use super::ring::{of_keyspace, resolve_names};
+use super::ports::Ports;
+use super::ring::{name_nodes, of_keyspace};
 use super::{Failure, Show, usage};
 use crate::api::{
     Cluster, NodeStatus, PartitionPlace, RangeEndpoint, RingRange, RingRanges, Status, TableDirectories,
@@ -67,7 +68,10 @@ impl PlaceVerb {
             PlaceVerb::Getendpoints { names } => match names.as_slice() {
                 [keyspace, table, key] => {
                     let query = [("keyspace", keyspace.as_str()), ("table", table), ("key", key)];
-                    show.get("/api/v1/partition", &query, |place: &PartitionPlace| lines(&place.endpoints))
+                    let mut place: PartitionPlace = show.client.get("/api/v1/partition", &query)?;
+                    let ports = Ports::of(show)?;
+                    place.endpoints.iter_mut().for_each(|address| *address = ports.name(address));
+                    show.print(&place, |place| lines(&place.endpoints))
                 }
                 _ => usage("getendpoints requires keyspace, table and partition key arguments"),
             },
@@ -111,10 +115,8 @@ fn is_of(table: &TableDirectories, name: &str) -> bool {
 fn ring(show: &Show<'_>, keyspace: Option<&str>, resolve: bool) -> Result<String, Failure> {
     let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", *k)).collect();
     let mut status: Status = show.client.get("/api/v1/status", &query).map_err(of_keyspace)?;
-    if resolve {
-        resolve_names(&mut status);
-    }
-    show.print(&status, ring_text)
+    name_nodes(&mut status, resolve, &Ports::of(show)?);
+    show.print(&status, |status| ring_text(status, show.print_port))
 }
 
 /// The nodes of each data center.
@@ -127,10 +129,11 @@ pub(super) fn by_data_center(nodes: &[NodeStatus]) -> BTreeMap<&str, Vec<&NodeSt
 }
 
 /// `ring`.
-pub(super) fn ring_text(status: &Status) -> String {
+pub(super) fn ring_text(status: &Status, has_ports: bool) -> String {
     let nodes = &status.nodes;
-    // As long as the longest address with a port.
-    let width = nodes.iter().map(|node| node.address.len()).max().unwrap_or(0) + ":7000  ".len();
+    // As wide as the longest address with a port, whether or not ports are shown.
+    let besides = if has_ports { "  ".len() } else { ":7000  ".len() };
+    let width = nodes.iter().map(|node| node.address.len()).max().unwrap_or(0) + besides;
     let line = |cells: [&str; 7]| {
         let [address, rack, status, state, load, owns, token] = cells;
         format!("{address:<width$}{rack:<12}{status:<7}{state:<8}{load:<16}{owns:<20}{token:<44}\n")
@@ -193,11 +196,16 @@ fn describering(show: &Show<'_>, keyspace: &str) -> Result<String, Failure> {
     if found.class == "LocalStrategy" {
         return Err(Failure::Node(format!("There is no ring for the keyspace: {keyspace}")));
     }
+    let ports = Ports::of(show)?;
     if !cluster.nodes.is_empty() {
-        return show.get("/api/v1/ring/ranges", &[("keyspace", keyspace)], describering_text);
+        let mut ranges: RingRanges = show.client.get("/api/v1/ring/ranges", &[("keyspace", keyspace)])?;
+        ports.name_ranges(&mut ranges);
+        return show.print(&ranges, describering_text);
     }
     let status: Status = show.client.get("/api/v1/status", &[])?;
-    show.print(&status, |status| describering_text(&ranges_alone(&cluster, &status.nodes)))
+    let mut ranges = ranges_alone(&cluster, &status.nodes);
+    ports.name_ranges(&mut ranges);
+    show.print(&status, |_| describering_text(&ranges))
 }
 
 /// The ranges of a node that is alone: it holds them all.

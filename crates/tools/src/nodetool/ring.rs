@@ -1,6 +1,7 @@
 //! The node among others.
 
 use super::places::{by_data_center, load};
+use super::ports::{Ports, with_port};
 use super::{Failure, Show, alone, cells};
 use crate::api::{Cluster, ClusterNode, Status};
 use crate::client::ClientError;
@@ -51,12 +52,13 @@ impl RingVerb {
             RingVerb::Status { keyspace, resolve_ip } => {
                 let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", k.as_str())).collect();
                 let mut status: Status = client.get("/api/v1/status", &query).map_err(of_keyspace)?;
-                if *resolve_ip {
-                    resolve_names(&mut status);
-                }
+                name_nodes(&mut status, *resolve_ip, &Ports::of(show)?);
                 show.print(&status, status_text)
             }
-            RingVerb::Describecluster => show.get("/api/v1/cluster", &[], cluster_text),
+            RingVerb::Describecluster => {
+                let ports = Ports::of(show)?;
+                show.get("/api/v1/cluster", &[], |cluster| cluster_text(cluster, &ports))
+            }
             RingVerb::Repair { words } => alone::repair(client, words),
             RingVerb::Cleanup { words } => alone::cleanup(client, words),
         }
@@ -71,13 +73,17 @@ pub(super) fn of_keyspace(error: ClientError) -> Failure {
     }
 }
 
-/// Names for addresses, of those that this machine's file of hosts has.
-pub(super) fn resolve_names(status: &mut Status) {
-    let hosts = env::Env::real().fs.read_to_string(Path::new(HOSTS_FILE)).unwrap_or_default();
+/// What nodes are called: by their addresses, or by the names that this machine's file of hosts has for these.
+pub(super) fn name_nodes(status: &mut Status, resolve: bool, ports: &Ports) {
+    let hosts = match resolve {
+        true => env::Env::real().fs.read_to_string(Path::new(HOSTS_FILE)).unwrap_or_default(),
+        false => String::new(),
+    };
     for node in &mut status.nodes {
-        if let Some(name) = host_name(&hosts, &node.address) {
-            node.address = name;
-        }
+        node.address = match host_name(&hosts, &node.address) {
+            Some(host) => ports.name_host(&node.address, &host),
+            None => ports.name(&node.address),
+        };
     }
 }
 
@@ -154,7 +160,7 @@ fn nodes_of(cluster: &Cluster) -> Vec<ClusterNode> {
 
 /// `describecluster`. The version of the schema that this node has comes first, nodes that do not answer
 /// last.
-pub(super) fn cluster_text(cluster: &Cluster) -> String {
+pub(super) fn cluster_text(cluster: &Cluster, ports: &Ports) -> String {
     let nodes = nodes_of(cluster);
     let mut out = format!(
         "Cluster Information:\n\tName: {}\n\tSnitch: {}\n\tDynamicEndPointSnitch: disabled\n\
@@ -163,7 +169,8 @@ pub(super) fn cluster_text(cluster: &Cluster) -> String {
     );
     let version_of =
         |node: &ClusterNode| node.schema_version.clone().unwrap_or_else(|| "UNREACHABLE".to_owned());
-    let mut schemas: Vec<(String, Vec<String>)> = grouped(&nodes, version_of, |node| node.address.clone());
+    let mut schemas: Vec<(String, Vec<String>)> =
+        grouped(&nodes, version_of, |node| ports.name(&node.address));
     schemas.sort_by_key(|(version, _)| (*version != cluster.schema_version, version == "UNREACHABLE"));
     for (version, addresses) in schemas {
         let _ = writeln!(out, "\t\t{version}: [{}]\n", addresses.join(", "));
@@ -187,7 +194,7 @@ pub(super) fn cluster_text(cluster: &Cluster) -> String {
     }
     out.push_str("\nDatabase versions:\n");
     let release_of = |node: &ClusterNode| node.release_version.clone().unwrap_or_default();
-    for (version, endpoints) in grouped(&nodes, release_of, with_port) {
+    for (version, endpoints) in grouped(&nodes, release_of, |node| with_port(&node.address, node.port)) {
         let _ = writeln!(out, "\t{version}: [{}]\n", endpoints.join(", "));
     }
     out.push_str("Keyspaces:\n");
@@ -205,14 +212,6 @@ pub(super) fn cluster_text(cluster: &Cluster) -> String {
         let _ = writeln!(out, "\nNote: {note}");
     }
     out
-}
-
-/// An address with its port, as Cassandra writes it.
-fn with_port(node: &ClusterNode) -> String {
-    match node.address.parse() {
-        Ok(ip @ IpAddr::V6(_)) => format!("[{ip}]:{}", node.port),
-        _ => format!("{}:{}", node.address, node.port),
-    }
 }
 
 /// What nodes that have something in common are called.

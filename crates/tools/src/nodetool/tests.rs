@@ -7,6 +7,7 @@ mod ring;
 mod tablestats;
 mod tuning;
 
+use super::ports::Ports;
 use super::snapshots::{SnapshotVerb, snapshot_of};
 use super::*;
 use crate::api::{
@@ -41,6 +42,7 @@ fn a_node_is_named_as_cassandras_nodetool_names_it() {
     }
     assert_eq!(address("-u me -pw secret -h node1 status ks"), Ok("node1:9180".to_owned()));
     assert_eq!(address("--json -p 1 status"), Ok("127.0.0.1:1".to_owned()));
+    assert!(verb(&["-h", "node1", "-pp", "status", "ks"]).unwrap().print_port);
     // A verb's own options stay its own.
     let import = verb(&["-h", "node1", "import", "-p", "ks", "t", "/dir"]).unwrap();
     assert_eq!(import.admin, "node1:9180");
@@ -137,6 +139,7 @@ fn describecluster_lists_keyspaces() {
         schema_version: "v".to_owned(),
         address: "127.0.0.1".to_owned(),
         storage_port: 7000,
+        native_port: Some(9042),
         data_center: "datacenter1".to_owned(),
         release_version: "5.0.5".to_owned(),
         keyspaces: vec![KeyspaceReplication {
@@ -147,7 +150,7 @@ fn describecluster_lists_keyspaces() {
         nodes: Vec::new(),
         note: None,
     };
-    let text = super::ring::cluster_text(&cluster);
+    let text = super::ring::cluster_text(&cluster, &Ports::default());
     assert!(text.starts_with("Cluster Information:\n\tName: peer\n\tSnitch: org.apache"), "{text}");
     assert!(text.contains("\tks -> Replication class: SimpleStrategy {replication_factor=1}\n"), "{text}");
     assert!(text.contains("\t5.0.5: [127.0.0.1:7000]\n"), "{text}");

@@ -32,7 +32,7 @@ Address         Rack        Status State   Load            Owns                T
 
   "
     );
-    let of = |nodes, note| ring_text(&Status { nodes, note });
+    let of = |nodes, note| ring_text(&Status { nodes, note }, false);
     assert_eq!(of(vec![one()], None), expected);
     let note = "Ownership values for keyspaces with LocalStrategy are meaningless";
     let local = of(vec![one()], Some(note.to_owned()));
@@ -56,6 +56,7 @@ fn cluster() -> Cluster {
         schema_version: "c347c0ee-7e61-30eb-9a80-75be519da057".to_owned(),
         address: "127.0.0.9".to_owned(),
         storage_port: 7000,
+        native_port: Some(9042),
         data_center: "datacenter1".to_owned(),
         release_version: "5.0.5".to_owned(),
         keyspaces: Vec::new(),
@@ -98,7 +99,7 @@ Small messages                  n/a         0              0         0
 Gossip messages                 n/a         0              0         0
 ";
     assert_eq!(netstats_text(&messages_alone(&info())), expected);
-    let gossip = gossip_text(&[alone_node(&info(), &cluster())]);
+    let gossip = gossip_text(&[alone_node(&info(), &cluster())], &Ports::default());
     assert!(
         gossip.starts_with("/127.0.0.9\n  generation:1\n  heartbeat:0\n  STATUS:0:NORMAL,5\n  LOAD:0:0.0\n")
     );

@@ -8,8 +8,8 @@ use super::super::places::{describering_text, ring_text};
 use super::super::ring::{cluster_text, status_text};
 use super::*;
 use crate::api::{
-    ClusterNode, GossipNode, GossipState, Handoff, MessageCounts, Messages, PendingHints, RangeEndpoint,
-    ReadRepairs, RingRange, RingRanges,
+    ClusterNode, Gossip, GossipNode, GossipState, Handoff, MessageCounts, Messages, PendingHints,
+    RangeEndpoint, ReadRepairs, RingRange, RingRanges,
 };
 
 /// Address, token, state, bytes of data, part that it owns, id.
@@ -45,14 +45,14 @@ fn sorted(text: &str) -> Vec<&str> {
 fn status_and_ring_show_all_nodes() {
     let status = Status { nodes: nodes(), note: None };
     assert_eq!(status_text(&status), include_str!("ring/status.txt"));
-    assert_eq!(ring_text(&status), include_str!("ring/ring.txt"));
+    assert_eq!(ring_text(&status, false), include_str!("ring/ring.txt"));
 }
 
 #[test]
 fn a_load_that_nobody_knows_is_no_number() {
     let unknown = nodes().into_iter().map(|node| NodeStatus { load_is_unknown: true, ..node });
     let status = Status { nodes: unknown.collect(), note: None };
-    assert!(ring_text(&status).contains("  rack1       Down   Normal  ?               42.61% "));
+    assert!(ring_text(&status, false).contains("  rack1       Down   Normal  ?               42.61% "));
     assert!(status_text(&status).contains("DN  127.0.7.33  ?     1       42.6% "));
 }
 
@@ -63,7 +63,7 @@ fn data_centers_are_apart_and_as_wide_as_the_widest() {
     nodes[0].rack = "a long rack".to_owned();
     nodes[1].state = "UJ".to_owned();
     let status = Status { nodes, note: None };
-    let text = ring_text(&status);
+    let text = ring_text(&status, false);
     let centers: Vec<&str> = text.lines().filter(|line| line.starts_with("Datacenter")).collect();
     assert_eq!(centers, ["Datacenter: b", "Datacenter: datacenter1"]);
     assert!(text.contains("Up     Joining "), "{text}");
@@ -100,6 +100,7 @@ fn cluster() -> Cluster {
         schema_version: schema.to_owned(),
         address: "127.0.7.31".to_owned(),
         storage_port: 7000,
+        native_port: Some(9042),
         data_center: "datacenter1".to_owned(),
         release_version: "5.0.5".to_owned(),
         keyspaces: vec![
@@ -119,12 +120,15 @@ fn cluster() -> Cluster {
 fn describecluster_shows_who_has_which_version() {
     // Cassandra's snitch learns who is fast, and a wrapper says so. Ilion asks the closest.
     let recorded = include_str!("ring/describecluster.txt");
-    assert_eq!(cluster_text(&cluster()), recorded.replace("Snitch: enabled", "Snitch: disabled"));
+    assert_eq!(
+        cluster_text(&cluster(), &Ports::default()),
+        recorded.replace("Snitch: enabled", "Snitch: disabled")
+    );
     let mut cluster = cluster();
     cluster.nodes[0].schema_version = Some("00000000-17a1-34b4-8459-8cfc3ca4a1ee".to_owned());
     cluster.nodes[1].release_version = Some("4.1.10".to_owned());
     cluster.nodes[2].state = "UL".to_owned();
-    let text = cluster_text(&cluster);
+    let text = cluster_text(&cluster, &Ports::default());
     let versions: Vec<&str> =
         text.lines().filter(|line| line.contains("[127.0.7.3")).map(str::trim).collect();
     assert_eq!(
@@ -198,23 +202,51 @@ fn gossipinfo_shows_what_each_node_says() {
     let recorded = include_str!("ring/gossipinfo.txt");
     let mut nodes = heard(recorded);
     assert_eq!((nodes.len(), nodes[0].states.len(), nodes[1].states.len()), (3, 14, 12));
-    assert_eq!(gossip_text(&nodes), recorded);
+    assert_eq!(gossip_text(&nodes, &Ports::default()), recorded);
     // Cassandra has the tokens last, wherever their number is.
     let tokens = nodes[1].states.pop().unwrap();
     nodes[1].states.insert(0, tokens);
-    assert_eq!(gossip_text(&nodes), recorded);
+    assert_eq!(gossip_text(&nodes, &Ports::default()), recorded);
     nodes[1].states.remove(0);
     assert!(
-        gossip_text(&nodes).contains("  SSTABLE_VERSIONS:6:big-nb\n  TOKENS: not present\n/127.0.7.33\n")
+        gossip_text(&nodes, &Ports::default())
+            .contains("  SSTABLE_VERSIONS:6:big-nb\n  TOKENS: not present\n/127.0.7.33\n")
     );
+}
+
+#[test]
+fn ports_stand_behind_addresses_where_they_are_asked_for() {
+    let mut nodes = heard("/10.0.0.1\n  NATIVE_ADDRESS_AND_PORT:3:10.1.0.1:9142\n/fd00::2\n");
+    nodes[1].port = 7001;
+    let ports = Ports::of_gossip(&Gossip { running: true, nodes, seeds: Vec::new() });
+    let named = ["10.0.0.1", "fd00::2", "10.0.0.3"].map(|address| ports.name(address));
+    assert_eq!(named, ["10.0.0.1:7000", "[fd00::2]:7001", "10.0.0.3"]);
+    assert_eq!([ports.name_host("fd00::2", "six"), ports.name_host("10.0.0.3", "db3")], ["six:7001", "db3"]);
+    let endpoint = |address: &str| RangeEndpoint {
+        address: address.to_owned(),
+        rpc_address: address.to_owned(),
+        data_center: "dc1".to_owned(),
+        rack: "r1".to_owned(),
+    };
+    let range = RingRange {
+        start_token: "1".to_owned(),
+        end_token: "2".to_owned(),
+        endpoints: vec![endpoint("10.0.0.1"), endpoint("fd00::2")],
+    };
+    let mut found = RingRanges { schema_version: "v".to_owned(), ranges: vec![range] };
+    ports.name_ranges(&mut found);
+    let text = describering_text(&found);
+    let line = "endpoints:[10.0.0.1:7000, [fd00::2]:7001], rpc_endpoints:[10.1.0.1:9142, fd00::2], \
+                endpoint_details:[EndpointDetails(host:10.0.0.1:7000,";
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]
 fn failuredetector_shows_phis() {
     let nodes = heard("/127.0.7.32\n/127.0.7.33\n");
     let suspected: Vec<(&GossipNode, f64)> = nodes.iter().zip([0.427_446_98, 0.137_653_32]).collect();
-    assert_eq!(phi_text(&suspected), include_str!("ring/failuredetector.txt"));
-    assert_eq!(phi_text(&[]), "  Endpoint,             Phi\n");
+    assert_eq!(phi_text(&suspected, &Ports::default()), include_str!("ring/failuredetector.txt"));
+    assert_eq!(phi_text(&[], &Ports::default()), "  Endpoint,             Phi\n");
 }
 
 #[test]
