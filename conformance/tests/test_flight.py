@@ -357,6 +357,14 @@ def test_sql_on_the_command_line(node, tmp_path):
     for place in (["--dir", node.data_dir], ["--dir", names]):
         found = run([node.binary, "sql", *place, "--format", "csv", "SELECT count(*) AS c FROM fl.names"])
         assert found == "c\n10\n"
+    # A node with two disks may have a table, or a part of it, on the one that has no schema.
+    first, second = tmp_path / "first", tmp_path / "second"
+    shutil.copytree(names.parents[1], first, ignore=shutil.ignore_patterns("rows-*"))
+    (second / "fl").mkdir(parents=True)
+    (first / "fl" / names.name).rename(second / "fl" / names.name)
+    for disks, count in (([first], 0), ([first, second], 10), ([second, first], 10)):
+        places = [word for disk in disks for word in ("--dir", disk)]
+        assert run([node.binary, "sql", *places, "--format", "csv", "SELECT count(*) AS c FROM names"]) == f"c\n{count}\n", disks
     joined = run([node.binary, "sql", "--dir", node.data_dir, "--format", "csv",
                   "SELECT count(*) AS c FROM rows JOIN names USING (k)"])
     assert joined == sql(node, "--format", "csv", "SELECT count(*) AS c FROM rows JOIN names USING (k)")
