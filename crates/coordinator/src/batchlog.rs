@@ -6,13 +6,15 @@
 //!
 //! Whoever finds a row there that is old enough (a node that starts: any row) applies its mutations again,
 //! which does no harm, and deletes it ([`Coordinator::replay_batches`],
-//! [`Coordinator::replay_late_batches`]). What was truncated since stays away. A batch of one mutation needs
-//! no log: a mutation is kept whole or not at all.
+//! [`Coordinator::replay_late_batches`]). The log is read in pages: a node that others could not reach for
+//! hours keeps the batches of all that time. What was truncated since stays away. A batch of one mutation
+//! needs no log: a mutation is kept whole or not at all.
 //!
 //! Cassandra: `BatchlogManager`.
 
 use crate::Coordinator;
 use crate::error::CoordinatorError;
+use crate::paging::PagingState;
 use crate::placement::Placement;
 use crate::read::{Page, ReadRequest};
 use crate::replica::{Answer, LoggedBatch, Replica, ReplicaError};
@@ -27,9 +29,10 @@ use model::{
 };
 use partition::codec::DeletionTimes;
 use partition::codec::mutation::{decode_mutation, encode_mutation};
-use partition::{Deadline, ReadContext};
+use partition::{Deadline, PageLimits, ReadContext};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Version of the mutations' encoding in the batches that are written here: that of the messaging protocol of
@@ -46,13 +49,38 @@ pub(crate) fn times_of(version: i32) -> Option<DeletionTimes> {
     }
 }
 
+/// Batches of the log that are read at once, as in Cassandra (`BatchlogManager.DEFAULT_PAGE_SIZE`).
+const PAGE_BATCHES: u64 = 128;
+
+/// Bytes of batches that are read at once; the one that exceeds them is still read.
+const PAGE_BYTES: u64 = 16 << 20;
+
+/// Who waits for the throttle looks as often whether the replay goes on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Which batches are late, and how fast they are replayed.
+#[derive(Clone, Copy, Debug)]
+pub struct LateReplay {
+    /// Milliseconds after which a batch is late.
+    pub timeout_ms: u64,
+    /// Bytes of mutations a second, shared by all nodes of the ring (`batchlog_replay_throttle`); 0 for no
+    /// bound.
+    pub bytes_per_second: u64,
+}
+
 /// A batch that was found in the log.
-struct Pending {
+pub(crate) struct Pending {
     id: Uuid,
     /// When it was written.
     millis: i64,
     version: Option<i32>,
     mutations: Vec<Bytes>,
+}
+
+impl Pending {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.mutations.iter().map(|mutation| mutation.len() as u64).sum()
+    }
 }
 
 /// What became of a batch that was found in the log.
@@ -182,7 +210,7 @@ impl Coordinator {
     /// were tried.
     pub async fn replay_batches(self: &Arc<Self>) -> Result<usize, CoordinatorError> {
         self.batches_left_behind.store(false, Ordering::SeqCst);
-        self.replay_found(None).await
+        self.replay_found(None, &|| true).await
     }
 
     /// Has the next call of [`Coordinator::replay_late_batches`] look at the log, whatever this run wrote.
@@ -190,60 +218,90 @@ impl Coordinator {
         self.batches_left_behind.store(true, Ordering::SeqCst);
     }
 
-    /// Completes the batches of the log that were written more than `timeout_ms` milliseconds ago, for they
-    /// failed or were late; returns how many. A batch is given up that is as old as the smallest
-    /// `gc_grace_seconds` of its tables: deletions that came after it may be forgotten. Costs nothing while
-    /// every batch ends well.
+    /// Completes the batches of the log that are late, or failed; returns how many. Ends early once
+    /// `goes_on` says so. A batch is given up that is as old as the smallest `gc_grace_seconds` of its
+    /// tables: deletions that came after it may be forgotten. Costs nothing while every batch ends well.
     ///
     /// # Errors
     /// As [`Coordinator::replay_batches`]; what failed is tried again by the next call.
-    pub async fn replay_late_batches(self: &Arc<Self>, timeout_ms: u64) -> Result<usize, CoordinatorError> {
+    pub async fn replay_late_batches(
+        self: &Arc<Self>,
+        late: LateReplay,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<usize, CoordinatorError> {
         if !self.batches_left_behind.swap(false, Ordering::SeqCst) {
             return Ok(0);
         }
-        self.replay_found(Some(timeout_ms)).await
+        self.replay_found(Some(late), goes_on).await
     }
 
-    /// Replays the batches of the log; with a timeout those for which it is over. Notes when any is left.
-    async fn replay_found(self: &Arc<Self>, timeout_ms: Option<u64>) -> Result<usize, CoordinatorError> {
+    /// Replays the batches of the log, a page after the other; with `late` those that are. Each is tried,
+    /// whatever becomes of the others. Notes when any is left.
+    async fn replay_found(
+        self: &Arc<Self>,
+        late: Option<LateReplay>,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<usize, CoordinatorError> {
         let mut left = InLog { left_behind: &self.batches_left_behind, is_forgotten: false };
         let schema = self.topology.schema();
         let table = batches_table(&schema)?;
-        let mut batches = self.pending_batches(&table).await?;
+        // What comes into the log from now on is not late.
         let now_ms = self.env.now_micros() / 1_000;
-        let found = batches.len();
-        if let Some(timeout_ms) = timeout_ms {
-            batches.retain(|batch| now_ms.saturating_sub(batch.millis) > timeout_ms as i64);
-        }
-        let are_all = batches.len() == found;
-        let count = self.replay_each(&schema, &table, batches, timeout_ms.map(|_| now_ms)).await?;
-        left.is_forgotten = are_all;
-        Ok(count)
-    }
-
-    /// Tries each batch, whatever becomes of the others.
-    async fn replay_each(
-        self: &Arc<Self>,
-        schema: &Schema,
-        table: &Arc<TableSchema>,
-        batches: Vec<Pending>,
-        now_ms: Option<i64>,
-    ) -> Result<usize, CoordinatorError> {
-        let (mut count, mut first_error) = (0, None);
-        for batch in batches {
-            let fate = match self.replay(schema, &batch, now_ms).await {
-                Ok(fate) => self.forget(table, batch.id).await.map(|()| fate),
-                Err(error) => Err(error),
-            };
-            match fate {
-                Ok(Fate::Completed) => count += 1,
-                Ok(Fate::GivenUp) => {}
-                Err(error) => {
-                    first_error.get_or_insert(error);
+        let is_late = |batch: &Pending| {
+            late.is_none_or(|late| now_ms.saturating_sub(batch.millis) > late.timeout_ms as i64)
+        };
+        let (mut count, mut first_error, mut are_all, mut after) = (0, None, true, None);
+        loop {
+            let (batches, next) = self.pending_batches(&table, after).await?;
+            for batch in batches {
+                if !is_late(&batch) {
+                    are_all = false;
+                    continue;
+                }
+                if !self.has_turn(&batch, late, goes_on).await {
+                    return first_error.map_or(Ok(count), Err);
+                }
+                let fate = match self.replay(&schema, &batch, late.map(|_| now_ms)).await {
+                    Ok(fate) => self.forget(&table, batch.id).await.map(|()| fate),
+                    Err(error) => Err(error),
+                };
+                match fate {
+                    Ok(Fate::Completed) => count += 1,
+                    Ok(Fate::GivenUp) => {}
+                    Err(error) => {
+                        first_error.get_or_insert(error);
+                    }
                 }
             }
+            match next {
+                Some(_) => after = next,
+                None => break,
+            }
         }
+        left.is_forgotten = are_all && first_error.is_none();
         first_error.map_or(Ok(count), Err)
+    }
+
+    /// Waits until the throttle lets a batch pass. Whether the replay goes on then.
+    async fn has_turn(
+        &self,
+        batch: &Pending,
+        late: Option<LateReplay>,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> bool {
+        let nodes: u32 = self.topology.datacenters().iter().map(|(_, nodes)| nodes).sum();
+        let bytes_per_second = late.map_or(0, |late| late.bytes_per_second);
+        let mut left = match bytes_per_second {
+            0 => Duration::ZERO,
+            // Every node may replay to the same one.
+            all => Duration::from_secs_f64((batch.bytes() * u64::from(nodes.max(1))) as f64 / all as f64),
+        };
+        while goes_on() && !left.is_zero() {
+            let part = left.min(LOOK);
+            self.env.tasks.sleep(part).await;
+            left -= part;
+        }
+        goes_on()
     }
 
     /// Applies the mutations of a batch again. With `now_ms`, unless it is too old.
@@ -290,10 +348,12 @@ impl Coordinator {
         Ok(Fate::Completed)
     }
 
-    async fn pending_batches(
+    /// A page of the log, and where the next one begins.
+    pub(crate) async fn pending_batches(
         self: &Arc<Self>,
         table: &Arc<TableSchema>,
-    ) -> Result<Vec<Pending>, CoordinatorError> {
+        after: Option<PagingState>,
+    ) -> Result<(Vec<Pending>, Option<PagingState>), CoordinatorError> {
         let command = ReadCommand {
             columns: ColumnSelection::all(table),
             partitions: PartitionSelection::Range(KeyRange::FULL),
@@ -303,7 +363,10 @@ impl Coordinator {
             now_s: (self.env.now_micros() / 1_000_000) as u32,
             table: Arc::clone(table),
         };
-        let request = ReadRequest::all(Arc::new(command), Consistency::One, ReadContext::default());
+        let command = Arc::new(command);
+        let page = PageLimits { rows: PAGE_BATCHES, bytes: PAGE_BYTES, tombstones: u64::MAX };
+        let all = ReadRequest::all(Arc::clone(&command), Consistency::One, ReadContext::default());
+        let request = ReadRequest { page, after, ..all };
         let (list, number) = (column(table, "mutations")?, column(table, "version")?);
         let take = move |page: &mut Page| {
             let mut found = Vec::new();
@@ -314,7 +377,7 @@ impl Coordinator {
                 let mutations = row.live_cells(list, false).map(|c| c.value.clone()).collect();
                 found.push(Pending { id, millis: millis_of(id), version, mutations });
             }
-            Ok(found)
+            Ok((found, page.mark().and_then(|mark| PagingState::of(&command, &mark))))
         };
         self.collect(&request, take, None, &mut ()).await
     }

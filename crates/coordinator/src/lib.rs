@@ -34,6 +34,7 @@ mod topology;
 pub mod trace;
 mod write;
 
+pub use batchlog::LateReplay;
 pub use cas::CasRequest;
 pub use error::CoordinatorError;
 pub use local::{

@@ -17,7 +17,7 @@ use partition::{
     Recording, without_purgeable,
 };
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use uuid::Uuid;
 

@@ -65,6 +65,8 @@ pub struct NodeState {
     pub running: Arc<RunningRequests>,
     /// How long requests may take.
     pub timeouts: Timeouts,
+    /// Bytes of late logged batches that are replayed in a second; 0 is no limit.
+    pub batchlog_throttle: AtomicU64,
     /// Which share of requests is traced that did not ask for it.
     pub trace_probability: TraceProbability,
     /// Who clients are and what they may do.

@@ -1,10 +1,12 @@
 //! Logged batches that fail half-way, and what becomes of them.
 
 use super::*;
+use crate::batchlog::{LateReplay, Pending};
 use std::future::ready;
 use std::time::Duration;
 
 const TIMEOUT_MS: u64 = 4_000;
+const LATE: LateReplay = LateReplay { timeout_ms: TIMEOUT_MS, bytes_per_second: 0 };
 
 impl Case {
     fn breaks(&self, table: Option<&str>) {
@@ -36,7 +38,7 @@ impl Case {
     }
 
     fn replay_late(&self) -> Result<usize, CoordinatorError> {
-        run(self.coordinator.replay_late_batches(TIMEOUT_MS))
+        run(self.coordinator.replay_late_batches(LATE, &|| true))
     }
 
     fn wait(&self, millis: u64) {
@@ -129,6 +131,44 @@ fn a_batch_that_still_fails_holds_up_no_other() {
     case.breaks(None);
     assert_eq!(case.replay_late().unwrap(), 4);
     assert_eq!(case.pending(), 0);
+}
+
+#[test]
+fn a_long_log_is_read_in_pages() {
+    let case = case(1, 1);
+    case.breaks(Some("counters"));
+    (1..=300).for_each(|k| assert!(case.batch(k).is_err()));
+    case.breaks(Some("t"));
+    let batch = vec![case.put(301, 1, 1), case.put(302, 2, 1)];
+    run(case.coordinator.write_logged_batch(batch, Consistency::One, None)).unwrap_err();
+    case.wait(TIMEOUT_MS + 1);
+    // What touches only the other table goes well, whatever stands before it.
+    case.breaks(Some("counters"));
+    case.replay_late().unwrap_err();
+    assert_eq!((case.has("t", 302), case.pending()), (true, 300));
+    case.breaks(None);
+    assert_eq!(case.replay_late().unwrap(), 300);
+    assert!((1..=300).all(|k| case.has("counters", k)));
+    assert_eq!(case.pending(), 0);
+}
+
+#[test]
+fn a_replay_is_throttled_and_ends_when_it_is_told_to() {
+    let case = case(1, 1);
+    case.breaks(Some("counters"));
+    (1..=3).for_each(|k| assert!(case.batch(k).is_err()));
+    case.breaks(None);
+    case.wait(TIMEOUT_MS + 1);
+    let bytes = run(case.coordinator.pending_batches(case.schema.table("system", "batches").unwrap(), None));
+    let bytes: u64 = bytes.unwrap().0.iter().map(Pending::bytes).sum();
+    // Each waits for a twelfth of a second. Before and after that it is looked whether the replay goes on, and
+    // before the batch.
+    let throttled = LateReplay { bytes_per_second: bytes * 4, ..LATE };
+    let looks = AtomicUsize::new(0);
+    let goes_on = || looks.fetch_add(1, Ordering::SeqCst) < 4;
+    assert_eq!(run(case.coordinator.replay_late_batches(throttled, &goes_on)).unwrap(), 1);
+    assert_eq!(case.pending(), 2);
+    assert_eq!(run(case.coordinator.replay_late_batches(throttled, &|| true)).unwrap(), 2);
 }
 
 #[test]

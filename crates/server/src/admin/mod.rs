@@ -109,6 +109,8 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/gossip", || get(ring::gossip)),
     ("put", "/api/v1/gossip", || put(ring::set_gossip)),
     ("get", "/api/v1/messages", || get(ring::messages)),
+    ("get", "/api/v1/batchlog/throttle", || get(ring::batchlog_throttle)),
+    ("put", "/api/v1/batchlog/throttle", || put(ring::set_batchlog_throttle)),
     ("get", "/api/v1/hints", || get(ring::handoff)),
     ("put", "/api/v1/hints", || put(ring::set_handoff)),
     ("delete", "/api/v1/hints", || delete(ring::truncate)),

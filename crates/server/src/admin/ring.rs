@@ -14,10 +14,13 @@ use coordinator::Strategy;
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tools::api::{
-    Gossip, Handoff, MessageCounts, Messages, PendingHints, ReadRepairs, RingRanges, SetGossip, SetHandoff,
-    TruncateHints,
+    BatchlogThrottle, Gossip, Handoff, MessageCounts, Messages, PendingHints, ReadRepairs, RingRanges,
+    SetGossip, SetHandoff, TruncateHints,
 };
+
+const KIB: u64 = 1 << 10;
 
 /// The ring, for what changes something of it.
 fn ring(node: &Node) -> Result<&RingView, ApiError> {
@@ -133,6 +136,20 @@ pub(super) async fn set_handoff(
     ring.set_handoff(&wanted);
     tracing::info!(?wanted, "hinted handoff was changed");
     Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn batchlog_throttle(State(node): State<Arc<Node>>) -> axum::Json<BatchlogThrottle> {
+    let bytes = node.state.batchlog_throttle.load(Ordering::Relaxed);
+    axum::Json(BatchlogThrottle { kibibytes_per_second: bytes / KIB })
+}
+
+pub(super) async fn set_batchlog_throttle(
+    State(node): State<Arc<Node>>,
+    Json(BatchlogThrottle { kibibytes_per_second }): Json<BatchlogThrottle>,
+) -> StatusCode {
+    node.state.batchlog_throttle.store(kibibytes_per_second.saturating_mul(KIB), Ordering::Relaxed);
+    tracing::info!(kibibytes_per_second, "the throttle of batches that are replayed was changed");
+    StatusCode::NO_CONTENT
 }
 
 pub(super) async fn pending(State(node): State<Arc<Node>>) -> axum::Json<Vec<PendingHints>> {

@@ -131,6 +131,8 @@ settings! {
     hinted_handoff_throttle: ByteSize = ByteSize(1 << 20), old "hinted_handoff_throttle_in_kb" Kib;
     /// Nodes that are sent hints at a time.
     max_hints_delivery_threads: u32 = 2;
+    /// Bytes of late logged batches that are replayed in a second, shared by the nodes; 0 is no limit.
+    batchlog_replay_throttle: ByteSize = ByteSize(1 << 20), old "batchlog_replay_throttle_in_kb" Kib;
     /// Address of the admin API; 127.0.0.1 when not set. A key of Ilion's.
     admin_address: Option<IpAddr> = None;
     /// Unix socket of the admin API, beside its port; none when not set. A key of Ilion's.

@@ -5,7 +5,9 @@
 use super::{Node, StartError};
 use crate::slices::take_time;
 use crate::timeouts::TimeoutKind;
+use coordinator::LateReplay;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Time between two looks at the batch log.
@@ -44,10 +46,17 @@ pub(crate) async fn keep_finishing(node: Arc<Node>) {
 /// Completes batches that were written longer ago than twice `write_request_timeout`. Until then their
 /// requests may still end well.
 pub(crate) async fn finish_late(node: &Arc<Node>) {
-    let timeout_ms = node.state.timeouts.get(TimeoutKind::Write).0.saturating_mul(2);
-    let (coordinator, runtime) = (Arc::clone(&node.coordinator), tokio::runtime::Handle::current());
+    let late = LateReplay {
+        timeout_ms: node.state.timeouts.get(TimeoutKind::Write).0.saturating_mul(2),
+        bytes_per_second: node.state.batchlog_throttle.load(Ordering::Relaxed),
+    };
+    let (node, runtime) = (Arc::clone(node), tokio::runtime::Handle::current());
+    let goes_on = {
+        let state = Arc::clone(&node.state);
+        move || !state.is_drained()
+    };
     // The log is read from end to end, which network threads have no time for.
-    let replay = move || runtime.block_on(coordinator.replay_late_batches(timeout_ms));
+    let replay = move || runtime.block_on(node.coordinator.replay_late_batches(late, &goes_on));
     match take_time(replay).await {
         Ok(Ok(0)) => {}
         Ok(Ok(count)) => tracing::info!(count, "completed logged batches that had failed or were late"),

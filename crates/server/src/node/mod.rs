@@ -46,7 +46,7 @@ use model::TableSchema;
 use partition::ReadContext;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -146,6 +146,7 @@ impl Node {
             env: env.clone(),
             metrics,
             timeouts: Timeouts::new(&config.settings),
+            batchlog_throttle: AtomicU64::new(config.settings.batchlog_replay_throttle.0),
             trace_probability: TraceProbability::default(),
             running: Arc::default(),
             auth: Auth::new(config.auth, &config.settings, &config.data_center, env.tasks.parallelism()),

@@ -25,7 +25,7 @@ use cluster::messaging::{Messenger, MessengerOptions, Transport, VERSION_40};
 use cluster::remote::RemoteTimeouts;
 use cluster::ring::{Members, RingTopology};
 use cluster::serve::{NoTraces, ReplicaServer, Spawn};
-use coordinator::{Coordinator, LocalReplica, Node, ReaderHooks, Readers, Replica};
+use coordinator::{Coordinator, LateReplay, LocalReplica, Node, ReaderHooks, Readers, Replica};
 use engine::{Engine, EngineOptions};
 use env::Env;
 use env::fs::memory::{Crash, MemoryFileSystem};
@@ -281,14 +281,17 @@ impl RingNode {
         self.member.take_tokens(who.tokens.clone()).map_err(|error| text(&error))?;
         self.dispatcher.start().map_err(|error| text(&error))?;
         let (coordinator, tasks) = (Arc::clone(&self.coordinator), self.env.tasks.clone());
-        let timeout_ms = Timeouts::default().write.as_millis() as u64 * 2;
+        let late = LateReplay {
+            timeout_ms: Timeouts::default().write.as_millis() as u64 * 2,
+            bytes_per_second: 1 << 20,
+        };
         self.executor.spawn(async move {
             // What cannot be completed yet is tried again.
             let _ = coordinator.replay_batches().await;
             let mut ticks = tasks.ticks(REPLAY_INTERVAL);
             loop {
                 ticks.next().await;
-                let _ = coordinator.replay_late_batches(timeout_ms).await;
+                let _ = coordinator.replay_late_batches(late, &|| true).await;
             }
         });
         self.member.set_ready(true);

@@ -40,8 +40,9 @@ pub use places::{PartitionPlace, TableDirectories, TokenSample};
 pub use profile::{JOB_REFUSED, Profile, ProfileJob, Sample, Sampler, SamplerResult, ScheduledProfile};
 pub use reads::{BANDS, Band, HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable, SampleQuery, TableReads};
 pub use ring::{
-    ClusterNode, Gossip, GossipNode, GossipState, Handoff, MessageCounts, Messages, PendingHints,
-    RangeEndpoint, ReadRepairs, RingRange, RingRanges, SetGossip, SetHandoff, TruncateHints, VerbMessages,
+    BatchlogThrottle, ClusterNode, Gossip, GossipNode, GossipState, Handoff, MessageCounts, Messages,
+    PendingHints, RangeEndpoint, ReadRepairs, RingRange, RingRanges, SetGossip, SetHandoff, TruncateHints,
+    VerbMessages,
 };
 pub use snapshots::{
     ClearSnapshots, IncrementalBackups, SetIncrementalBackups, SnapshotEntry, TakeSnapshot, ttl_seconds,

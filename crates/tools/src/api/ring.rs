@@ -94,6 +94,13 @@ pub struct GossipState {
     pub value: Option<String>,
 }
 
+/// `/batchlog/throttle`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchlogThrottle {
+    /// KiB of late logged batches that are replayed in a second, shared by the nodes; 0 for no limit.
+    pub kibibytes_per_second: u64,
+}
+
 /// Question to `PUT /gossip`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetGossip {

@@ -1,7 +1,7 @@
 //! Verbs about hints: writes that are kept for nodes that miss them.
 
 use super::{Failure, Show, cells, number, silently, usage};
-use crate::api::{Handoff, PendingHints, SetHandoff, TruncateHints};
+use crate::api::{BatchlogThrottle, Handoff, PendingHints, SetHandoff, TruncateHints};
 use crate::client::Client;
 use crate::format::columns;
 use clap::Subcommand;
@@ -37,6 +37,16 @@ pub(super) enum HandoffVerb {
         /// Value in KiB per second
         #[arg(allow_negative_numbers = true)]
         throttle_in_kb: Option<String>,
+    },
+    /// Print batchlog replay throttle in KB/s. This is reduced proportionally to the number of nodes in the
+    /// cluster
+    Getbatchlogreplaythrottle,
+    /// Set batchlog replay throttle in KB per second, or 0 to disable throttling. This will be reduced
+    /// proportionally to the number of nodes in the cluster
+    Setbatchlogreplaythrottle {
+        /// Value in KiB per second, 0 to disable throttling
+        #[arg(allow_negative_numbers = true)]
+        batchlog_replay_throttle: Option<String>,
     },
     /// Print the max hint window in ms
     Getmaxhintwindow,
@@ -85,6 +95,16 @@ impl HandoffVerb {
                 let kibibytes = integer("throttle_in_kb", throttle_in_kb.as_deref())?;
                 let throttle_bytes = Some(kibibytes.saturating_mul(1024));
                 set(client, &SetHandoff { throttle_bytes, ..nothing() })
+            }
+            HandoffVerb::Getbatchlogreplaythrottle => {
+                show.get("/api/v1/batchlog/throttle", &[], |found: &BatchlogThrottle| {
+                    format!("Batchlog replay throttle: {} KB/s\n", found.kibibytes_per_second)
+                })
+            }
+            HandoffVerb::Setbatchlogreplaythrottle { batchlog_replay_throttle } => {
+                let kibibytes_per_second =
+                    integer("batchlog_replay_throttle", batchlog_replay_throttle.as_deref())?;
+                silently(client.put("/api/v1/batchlog/throttle", &BatchlogThrottle { kibibytes_per_second }))
             }
             HandoffVerb::Getmaxhintwindow => show.get("/api/v1/hints", &[], |found: &Handoff| {
                 format!("Current max hint window: {} ms\n", found.window_millis)
