@@ -161,8 +161,8 @@ fn a_replay_is_throttled_and_ends_when_it_is_told_to() {
     case.wait(TIMEOUT_MS + 1);
     let bytes = run(case.coordinator.pending_batches(case.schema.table("system", "batches").unwrap(), None));
     let bytes: u64 = bytes.unwrap().0.iter().map(Pending::bytes).sum();
-    // Each waits for a twelfth of a second. Before and after that it is looked whether the replay goes on, and
-    // before the batch.
+    // Each waits for a twelfth of a second. Before that, behind it, and before the batch somebody asks
+    // whether to go on.
     let throttled = LateReplay { bytes_per_second: bytes * 4, ..LATE };
     let looks = AtomicUsize::new(0);
     let goes_on = || looks.fetch_add(1, Ordering::SeqCst) < 4;

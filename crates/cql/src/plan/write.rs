@@ -271,7 +271,7 @@ impl WritePlan {
         if ttl > TTL_MAX {
             bail!("ttl is too large. requested ({ttl}) maximum ({TTL_MAX})");
         }
-        // By the clock, whatever moment came with the request: from that one on an expiration stops at the last
+        // By the clock, whatever moment came with the request. From that one an expiration stops at the last
         // second, as in Cassandra (CASSANDRA-14092).
         let now_s = input.ctx.now_micros.div_euclid(1_000_000);
         if ttl > 0 && now_s + i64::from(ttl) > i64::from(input.ctx.expiration_max_s) {

@@ -73,7 +73,7 @@ pub(super) fn of_keyspace(error: ClientError) -> Failure {
     }
 }
 
-/// What nodes are called: by their addresses, or by the names that this machine's file of hosts has for these.
+/// What nodes are called: by their addresses, or by the names that this machine's file of hosts has.
 pub(super) fn name_nodes(status: &mut Status, resolve: bool, ports: &Ports) {
     let hosts = match resolve {
         true => env::Env::real().fs.read_to_string(Path::new(HOSTS_FILE)).unwrap_or_default(),
