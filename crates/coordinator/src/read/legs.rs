@@ -60,7 +60,7 @@ impl Coordinator {
     /// `Invalid` for a consistency level that reads do not have, a paging state of another query, or a
     /// keyspace that is not there.
     pub(super) fn legs(&self, request: &ReadRequest) -> Result<Legs, CoordinatorError> {
-        if request.consistency == Consistency::Any {
+        if request.consistency == Consistency::Any && request.scope == Scope::Ring {
             let refusal = "ANY ConsistencyLevel is only supported for writes";
             return Err(CoordinatorError::Invalid(refusal.to_owned()));
         }

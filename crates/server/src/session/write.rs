@@ -255,16 +255,17 @@ async fn read_before(
     options: &Options,
 ) -> Result<RowsRead, ErrorResponse> {
     let Some(command) = &write.read_before else { return Ok(RowsRead::new()) };
+    if options.consistency == Consistency::Any {
+        return Err(ErrorResponse::invalid(
+            "Write operation require a read but consistency ANY is not supported on reads",
+        ));
+    }
     let command = Arc::new(command.clone());
-    let consistency = match options.consistency {
-        Consistency::Any => Consistency::One,
-        level => level,
-    };
     exchange.note(|| format!("Reading what is there in {}", write.table.name));
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let deadline = exchange.read_deadline();
     let context = ReadContext { deadline: Some(deadline.clone()), ..ReadContext::default() };
-    let request = ReadRequest::all(command, consistency, context);
+    let request = ReadRequest::all(command, options.consistency, context);
     let read = coordinator.collect(&request, all_rows, Some(&deadline), exchange).await;
     read.map_err(|failure| refusal(exchange, failure))
 }
