@@ -517,6 +517,10 @@ fn net_options(config: &Config) -> NetOptions {
         message_bytes_max: usize::try_from(config.message_bytes_max()).unwrap_or(usize::MAX),
         connections_max: limit(settings.native_transport_max_concurrent_connections),
         connections_per_ip_max: limit(settings.native_transport_max_concurrent_connections_per_ip),
+        requests_per_second_max: match settings.native_transport_rate_limiting_enabled {
+            true => settings.native_transport_max_requests_per_second,
+            false => 0,
+        },
         in_flight_bytes_max,
         in_flight_per_ip_bytes_max,
         answers_bytes_max: settings

@@ -196,6 +196,11 @@ fn clients(page: &mut Page, state: &NodeState) {
         page.sample("ilion_errors_total", &[("code", name)], count);
     }
     page.gauge("ilion_connections", "Connections that are open.", state.connections.len());
+    page.counter(
+        "ilion_requests_hurried_total",
+        "Requests beyond native_transport_max_requests_per_second.",
+        traffic.hurried.get(),
+    );
     page.counter("ilion_connections_accepted_total", "Connections accepted.", traffic.accepted.get());
     page.counter(
         "ilion_connections_refused_total",

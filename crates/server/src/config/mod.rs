@@ -549,6 +549,9 @@ fn validate(settings: &Settings) -> Result<(), String> {
     {
         return reject(format!("column_index_size must lie between 1B and 2GiB, not {size}"));
     }
+    if settings.native_transport_max_requests_per_second == 0 {
+        return reject("native_transport_max_requests_per_second must be positive".to_owned());
+    }
     let timeouts = [
         ("read_request_timeout", settings.read_request_timeout),
         ("range_request_timeout", settings.range_request_timeout),

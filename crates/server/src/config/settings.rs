@@ -96,6 +96,10 @@ settings! {
     native_transport_port: u16 = 9042;
     /// Port of the native protocol for TLS alone, beside the other one.
     native_transport_port_ssl: Option<u16> = None;
+    /// Whether the node takes only so many requests a second.
+    native_transport_rate_limiting_enabled: bool = false;
+    /// How many of all clients together.
+    native_transport_max_requests_per_second: u32 = 1_000_000;
     /// TLS of clients.
     client_encryption_options: EncryptionOptions = EncryptionOptions::default();
     /// TLS between nodes.

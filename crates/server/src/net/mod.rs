@@ -20,7 +20,9 @@
 //!    that are not whole has bounds of its own ([`incoming`]). A connection whose client does not read its
 //!    answers is not read either; large reads wait for [`Connection::room`], and for room in memory
 //!    ([`answers`]). A client that is too slow with what it has begun is disconnected ([`pace`]).
-//! 5. On shutdown nothing more is read; what is in flight is answered within a bound, then all is closed.
+//! 5. The node takes so many requests a second, if it is told to ([`rate`]). The one too many is refused, or
+//!    the last that its connection is read for until its moment has come.
+//! 6. On shutdown nothing more is read; what is in flight is answered within a bound, then all is closed.
 //!
 //! A [`Reply`] that is dropped without an answer (its request panicked) answers with a server error, so a
 //! client never waits for a request that is gone.
@@ -32,6 +34,7 @@ mod connection;
 mod handshake;
 mod incoming;
 mod pace;
+mod rate;
 mod registry;
 mod secure;
 mod server;
@@ -87,6 +90,8 @@ pub struct NetOptions {
     pub connections_per_ip_max: usize,
     /// Requests that one connection may have in flight; more are not read.
     pub requests_per_connection_max: usize,
+    /// `native_transport_max_requests_per_second`, of all clients together; 0: no limit.
+    pub requests_per_second_max: u32,
     /// Bytes of requests that one connection may have in flight.
     pub in_flight_per_connection_bytes_max: u64,
     /// `native_transport_max_request_data_in_flight_per_ip`.
@@ -125,6 +130,7 @@ impl Default for NetOptions {
             connections_max: 0,
             connections_per_ip_max: 0,
             requests_per_connection_max: 2_048,
+            requests_per_second_max: 0,
             in_flight_per_connection_bytes_max: 32 << 20,
             in_flight_per_ip_bytes_max: 64 << 20,
             in_flight_bytes_max: 256 << 20,

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::budget::{Addresses, NodeBudgets};
+use super::rate::RequestRate;
 use super::task::ConnectionTask;
 use super::threads::Threads;
 use super::wire::RestingWire;
@@ -38,6 +39,7 @@ pub(super) struct Shared {
     pub(super) is_draining: AtomicBool,
     addresses: Addresses,
     node: Arc<NodeBudgets>,
+    pub(super) rate: RequestRate,
     threads: Arc<Threads>,
 }
 
@@ -104,6 +106,7 @@ impl Server {
         let shared = Arc::new(Shared {
             addresses: Addresses::new(&options),
             node: Arc::new(NodeBudgets::new(&options)),
+            rate: RequestRate::new(options.requests_per_second_max),
             options,
             service,
             registry,

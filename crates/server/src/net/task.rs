@@ -6,7 +6,8 @@
 //! 1. an envelope waits for admission, because bytes in flight are at a limit, or the rest of one would have
 //!    no room;
 //! 2. the connection has its fill of requests in flight, or of answers that the client does not read;
-//! 3. the connection is about to close: after a fatal error, or because the server shuts down.
+//! 3. the node has taken its requests of this second, and the connection's last one was among those too many;
+//! 4. the connection is about to close: after a fatal error, or because the server shuts down.
 //!
 //! Between two turns the connection can leave for another thread ([`super::threads`]), with the bytes that
 //! were read and not decoded yet. Requests in flight stay where they are; their answers wait in the
@@ -33,7 +34,7 @@ use super::incoming::{self, Incoming};
 use super::server::{Presence, Shared};
 use super::threads::Seat;
 use super::wire::{RestingWire, Wire, WireWriter};
-use super::{Connection, Handling, Traffic, handshake};
+use super::{Connection, Handling, Reply, Traffic, handshake};
 
 /// Room for one read of the socket.
 const READ_BYTES: usize = 32 << 10;
@@ -153,6 +154,8 @@ enum Event {
     Writable(io::Result<()>),
     /// The client had its time to take the last answer.
     TooLate,
+    /// The moment has come for which the connection was not read.
+    Rested,
     /// Bytes in flight were given back, or the connection is to be read without room.
     Freed(Option<OwnedSemaphorePermit>),
     /// Somebody woke the task: what there is to do is looked for.
@@ -180,7 +183,9 @@ async fn serve(
         is_arriving,
         phase: Phase::Open,
         is_stuck: false,
+        rest: None,
     };
+    let mut rest: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
     let mut deadline: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
     let mut freed: Option<Waiting<'_>> = None;
     let mut waker: Option<Waker> = None;
@@ -196,7 +201,10 @@ async fn serve(
         if connection.is_killed() {
             return Ok(Outcome::Ended);
         }
-        if intake.phase == Phase::Open && connection.thread() != thread {
+        if rest.is_none() {
+            rest = intake.rest.map(|left| Box::pin(Tasks::of_machine().sleep(left)) as _);
+        }
+        if intake.phase == Phase::Open && connection.thread() != thread && rest.is_none() {
             return Ok(Outcome::Leaves);
         }
         if intake.phase == Phase::Open && !wants_bytes && intake.waiting.is_none() && !intake.is_full() {
@@ -251,6 +259,11 @@ async fn serve(
             {
                 return Poll::Ready(Event::TooLate);
             }
+            if let Some(rest) = &mut rest
+                && rest.as_mut().poll(context).is_ready()
+            {
+                return Poll::Ready(Event::Rested);
+            }
             if let Some(freed) = &mut freed
                 && let Poll::Ready(pass) = freed.1.as_mut().poll(context)
             {
@@ -273,6 +286,7 @@ async fn serve(
                 freed = None;
                 pass.into_iter().for_each(|pass| intake.incoming.let_pass(pass));
             }
+            Event::Rested => (rest, intake.rest) = (None, None),
             Event::Woken => {}
         }
     }
@@ -325,6 +339,8 @@ struct Intake<'a> {
     phase: Phase,
     /// Whether the socket did not take all of the answers.
     is_stuck: bool,
+    /// For how long nothing more is started, because the node has had its requests of this second.
+    rest: Option<Duration>,
 }
 
 impl Intake<'_> {
@@ -379,11 +395,11 @@ impl Intake<'_> {
         self.incoming.hold(bytes as u64, !wants_bytes)
     }
 
-    /// Whether the connection has its fill of requests in flight or of answers that nobody reads, or its
-    /// client is not let in yet.
+    /// Whether the connection has its fill of requests in flight or of answers that nobody reads, its client
+    /// is not let in yet, or the node has its fill of requests.
     fn is_full(&self) -> bool {
         let connection = self.connection;
-        if connection.is_held_up() {
+        if connection.is_held_up() || self.rest.is_some() {
             return true;
         }
         if self.is_stuck && connection.is_out_of_room() {
@@ -420,10 +436,40 @@ impl Intake<'_> {
             });
             return None;
         };
+        if let Some(reply) = self.in_time(reply) {
+            self.carry_out(envelope, reply);
+        }
+        None
+    }
+
+    /// Takes a request's moment. One that comes before its moment is refused, if the client asked for that;
+    /// else it is the last for a while.
+    fn in_time(&mut self, reply: Reply) -> Option<Reply> {
+        let rate = &self.shared.rate;
+        let Some(info) = self.connection.info().filter(|_| rate.is_limited()) else { return Some(reply) };
+        if !info.throws_on_overload {
+            self.rest = Some(rate.take()).filter(|left| !left.is_zero());
+            self.shared.registry.traffic.hurried.add(u64::from(self.rest.is_some()));
+        } else if !rate.try_take() {
+            self.shared.registry.traffic.hurried.add(1);
+            let told = format!(
+                "Request breached global limit of {} requests/second. Server is currently in an overloaded state \
+                 and cannot accept more requests.",
+                self.shared.options.requests_per_second_max
+            );
+            reply.send_error(ErrorResponse::overloaded(told), &Extras::default());
+            return None;
+        }
+        Some(reply)
+    }
+
+    /// Carries a request that was admitted out as far as it goes without waiting.
+    fn carry_out(&mut self, envelope: Envelope, reply: Reply) {
+        let connection = self.connection;
         if let Some(error) = handshake::refusal(connection, envelope.opcode) {
             let reply = if connection.info().is_none() { reply.on_stream_0() } else { reply };
             reply.send_error(error, &Extras::default());
-            return None;
+            return;
         }
         let version = envelope.version;
         let message = match Message::decode(envelope) {
@@ -431,7 +477,7 @@ impl Intake<'_> {
             Err(error) => {
                 let reply = if connection.info().is_none() { reply.on_stream_0() } else { reply };
                 reply.send_error(ErrorResponse::from(&error), &Extras::default());
-                return None;
+                return;
             }
         };
         match message.request {
@@ -459,7 +505,6 @@ impl Intake<'_> {
                 begin(move || service.handle(message, reply));
             }
         }
-        None
     }
 }
 

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use env::clock::{Clock, SystemClock};
 use model::Consistency;
 use parking_lot::Mutex;
 use protocol::request::{Message, Query, QueryParams, Register, Request};
@@ -303,6 +304,44 @@ fn a_client_that_asked_for_it_gets_overloaded_errors() {
         node.echo.release("hold a");
         assert_eq!(client.receive().await.0, 1);
         assert_eq!(client.call(query("c")).await, echoed("c"));
+    });
+}
+
+#[test]
+fn a_client_that_asked_for_it_is_told_that_requests_come_too_fast() {
+    run(async {
+        let options = NetOptions { requests_per_second_max: 1, ..NetOptions::default() };
+        let node = Node::start(options).await;
+        let mut client = Client::connect(node.address(), ProtocolVersion::V4).await;
+        client.startup(None, &[("THROW_ON_OVERLOAD", "1")]).await;
+        let mut answers = Vec::new();
+        client.send(&(1..=50).map(|stream| (stream, query("a"))).collect::<Vec<_>>()).await;
+        for _ in 0..50 {
+            answers.push(client.receive().await.1);
+        }
+        assert_eq!(answers[0], echoed("a"));
+        let refused = answers.iter().find(|answer| **answer != echoed("a")).unwrap();
+        let Response::Error(error) = refused else { panic!("{refused:?}") };
+        let told = "Request breached global limit of 1 requests/second. Server is currently in an overloaded state \
+                    and cannot accept more requests.";
+        assert_eq!((&error.kind, error.message.as_str()), (&ErrorKind::Overloaded, told));
+        assert!(node.registry.traffic.hurried.get() > 0);
+    });
+}
+
+#[test]
+fn other_clients_are_held_up_when_requests_come_too_fast() {
+    run(async {
+        let clock = SystemClock::new();
+        let options = NetOptions { requests_per_second_max: 100, ..NetOptions::default() };
+        let node = Node::start(options).await;
+        let mut client = Client::start(node.address(), ProtocolVersion::V5, None).await;
+        client.send(&(1..=60).map(|stream| (stream, query("a"))).collect::<Vec<_>>()).await;
+        for stream in 1..=60 {
+            assert_eq!(client.receive().await, (stream, echoed("a")));
+        }
+        // Each but the first and the last has a hundredth of a second to itself.
+        assert!(clock.monotonic_nanos() >= 580_000_000, "it took {} ns", clock.monotonic_nanos());
     });
 }
 
