@@ -154,6 +154,8 @@ pub struct EngineOptions {
     pub index_access: Access,
     /// Whether dropping or truncating a table leaves a snapshot.
     pub auto_snapshot: bool,
+    /// Seconds after which such a snapshot is removed; never without them.
+    pub auto_snapshot_ttl_s: Option<u32>,
     /// Bytes of rows after which an SSTable's index starts another block.
     pub column_index_bytes: u64,
     /// Which partitions the log tells of when they are written.
@@ -204,6 +206,7 @@ impl EngineOptions {
             data_access: Access::Buffered,
             index_access: Access::Buffered,
             auto_snapshot: true,
+            auto_snapshot_ttl_s: None,
             column_index_bytes: COLUMN_INDEX_BYTES,
             partition_limits: PartitionLimits::default(),
             early_open_bytes: 50 << 20,

@@ -236,7 +236,8 @@ impl Intake {
         };
         if self.snapshots_automatically(&schema) {
             let tag = format!("dropped-{}-{}", self.catalog.env.clock.now_millis(), schema.name);
-            let kept = self.writing.flush_table(table).and_then(|()| self.snapshot_table(table, &tag));
+            let kept =
+                self.writing.flush_table(table).and_then(|()| self.snapshot_automatically(table, &tag));
             if let Err(error) = kept {
                 // The data stays where it is rather than going without its snapshot.
                 return report("no snapshot could be taken of a dropped table; its files stay", error);

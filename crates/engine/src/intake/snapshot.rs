@@ -98,19 +98,21 @@ impl Intake {
                 return Err(EngineError::SnapshotExists(tag.to_owned()));
             }
         }
-        let created_millis = self.catalog.env.clock.now_millis();
-        let ttl_millis = options.ttl_s.map(|ttl_s| i64::from(ttl_s) * 1_000);
-        let expires_millis = ttl_millis.map(|ttl_millis| created_millis.saturating_add(ttl_millis));
+        let life = self.life(options.ttl_s);
         for table in &tables {
             if !options.skip_flush {
                 self.writing.flush_table(table)?;
             }
-            self.link_until_done(table, tag, Lifetime { created_millis, expires_millis })?;
-        }
-        if let Some(expires_millis) = expires_millis {
-            self.next_expiry.is_at_most(expires_millis);
+            self.link_until_done(table, tag, life)?;
         }
         Ok(())
+    }
+
+    /// The life of a snapshot that is taken now.
+    fn life(&self, ttl_s: Option<u32>) -> Lifetime {
+        let created_millis = self.catalog.env.clock.now_millis();
+        let expires_millis = ttl_s.map(|ttl_s| created_millis.saturating_add(i64::from(ttl_s) * 1_000));
+        Lifetime { created_millis, expires_millis }
     }
 
     fn select_tables(
@@ -135,20 +137,28 @@ impl Intake {
         self.catalog.options.auto_snapshot && table.options.allow_auto_snapshot.unwrap_or(true)
     }
 
-    /// Links the table's SSTables as they are now. One without SSTables gets none.
-    pub(crate) fn snapshot_table(&self, table: &TableStore, tag: &str) -> Result<(), EngineError> {
-        let life = Lifetime { created_millis: self.catalog.env.clock.now_millis(), expires_millis: None };
-        self.link_until_done(table, tag, life)
+    /// Takes the snapshot that a table leaves which is dropped or truncated: links its SSTables as they are
+    /// now. One without SSTables gets none.
+    pub(crate) fn snapshot_automatically(&self, table: &TableStore, tag: &str) -> Result<(), EngineError> {
+        self.link_until_done(table, tag, self.life(self.catalog.options.auto_snapshot_ttl_s))
     }
 
+    /// Links the table's SSTables. When the snapshot's life is over, somebody looks for it.
     fn link_until_done(&self, table: &TableStore, tag: &str, life: Lifetime) -> Result<(), EngineError> {
+        let mut linked = self.link_all(table, tag, life);
         for _ in 1..ATTEMPTS {
-            match self.link_all(table, tag, life) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                done => return Ok(done?),
+            match &linked {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    linked = self.link_all(table, tag, life);
+                }
+                _ => break,
             }
         }
-        Ok(self.link_all(table, tag, life)?)
+        linked?;
+        if let Some(expires_millis) = life.expires_millis {
+            self.next_expiry.is_at_most(expires_millis);
+        }
+        Ok(())
     }
 
     fn link_all(&self, table: &TableStore, tag: &str, life: Lifetime) -> io::Result<()> {

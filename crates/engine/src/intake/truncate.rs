@@ -26,7 +26,7 @@ impl Intake {
                 self.writing.write_flushing(&table)?;
             }
             if !table.view().sstables.is_empty() {
-                self.snapshot_table(&table, &format!("truncated-{millis}-{}", schema.name))?;
+                self.snapshot_automatically(&table, &format!("truncated-{millis}-{}", schema.name))?;
             }
         }
         let path = Bytes::copy_from_slice(schema.id.as_bytes());

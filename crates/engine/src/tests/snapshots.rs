@@ -69,6 +69,33 @@ fn snapshots_with_a_ttl_go_when_it_is_over_after_a_restart_too() {
 }
 
 #[test]
+fn snapshots_of_truncated_and_dropped_tables_may_expire() {
+    let clock = Arc::new(ManualClock::default());
+    let fs = Arc::new(MemoryFileSystem::new());
+    let env = Env::new(clock.clone(), Arc::new(env::random::Random::from_seed(1)), fs);
+    let options = crate::EngineOptions { auto_snapshot: true, auto_snapshot_ttl_s: Some(3_600), ..options() };
+    let engine = Engine::open(options, env).unwrap();
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    fill(&engine, &table, 0..20);
+    engine.truncate("ks", "t").unwrap();
+    clock.advance(std::time::Duration::from_secs(60));
+    fill(&engine, &table, 0..20);
+    create(&engine, &[&simple_table("u")]);
+    let mut expected = vec!["2020-01-01T01:00:00.000Z", "2020-01-01T01:01:00.000Z"];
+    for seconds in [3_540, 60] {
+        let found = engine.list_snapshots().unwrap();
+        let mut times: Vec<_> = found.iter().map(|s| s.expires_at.as_deref().unwrap()).collect();
+        times.sort_unstable();
+        assert_eq!(times, expected);
+        clock.advance(std::time::Duration::from_secs(seconds));
+        assert_eq!(engine.remove_expired_snapshots().unwrap(), 1);
+        expected.remove(0);
+    }
+    assert!(engine.list_snapshots().unwrap().is_empty());
+}
+
+#[test]
 fn names_of_snapshots_lead_nowhere_else() {
     let fs = MemoryFileSystem::new();
     let table = simple_table("t");

@@ -58,6 +58,9 @@ pub(super) fn engine_options(env: &Env, settings: &Settings, memory: MemoryShare
         awaits_proofs: settings.sstable_unproven_reads == UnprovenReads::Wait,
         proving_bytes_per_s: settings.sstable_proving_throughput.0,
         auto_snapshot: settings.auto_snapshot,
+        auto_snapshot_ttl_s: settings
+            .auto_snapshot_ttl
+            .map(|ttl| u32::try_from(ttl.0.div_ceil(1_000)).unwrap_or(u32::MAX)),
         column_index_bytes: settings.column_index_size.map_or(engine::COLUMN_INDEX_BYTES, |size| size.0),
         early_open_bytes: settings.sstable_preemptive_open_interval.0.map_or(u64::MAX, |size| size.0),
         incremental_backups: settings.incremental_backups,

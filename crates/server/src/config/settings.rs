@@ -269,6 +269,8 @@ settings! {
     concurrent_compactors: Option<u32> = None;
     /// Whether dropping or truncating a table leaves a snapshot.
     auto_snapshot: bool = true;
+    /// For how long; for ever when not set.
+    auto_snapshot_ttl: Option<Millis> = None;
     /// Whether each flushed SSTable is linked into `backups/` of its table, unless the table says no.
     incremental_backups: bool = false;
     /// Whether each compaction leaves a snapshot of what it read.
