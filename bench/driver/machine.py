@@ -54,12 +54,14 @@ def default_cassandra():
     return re.search(r'^DEFAULT_VERSION = "(.*)"$', (ROOT / "conformance" / "cassandra").read_text(), re.MULTILINE).group(1)
 
 
-def versions(servers, cassandra=None):
-    """What takes part; `cassandra`: the version, if it is not the launcher's own."""
+def versions(servers, cassandra=None, before=None):
+    """What takes part; `cassandra`: the version, if it is not the launcher's own; `before`: another build of Ilion."""
     found = {"commit": output("git", "describe", "--always", "--dirty"), "rustc": output("rustc", "--version")}
     if "cassandra" in servers:
         found["cassandra"] = cassandra or default_cassandra()
         found["java"] = output("java", "-version")
+    if before:
+        found["before"] = f"{output(before, '--version')}, {before}"
     if "ilion" in servers:
         binary = ilion_binary()
         found["ilion"] = f"{output(binary, '--version')}, {binary.relative_to(ROOT) if binary.is_relative_to(ROOT) else binary}"

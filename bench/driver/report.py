@@ -63,11 +63,16 @@ def loads(results, test):
     return [(case, load, runs) for (case, load), runs in found.items()]
 
 
+def compared_with(results):
+    """Whose figures the others' are divided by."""
+    return "before" if "before" in results["servers"] else "cassandra"
+
+
 def ratios(results):
     found = []
     for test in results["parameters"]["tests"]:
         for case, load, runs in loads(results, test):
-            theirs = runs.get("cassandra")
+            theirs = runs.get(compared_with(results))
             for server, ours in runs.items():
                 if not theirs or ours is theirs:
                     continue
@@ -176,7 +181,8 @@ def markdown(results):
                                                    for bar in results["bars"]]))
     text.extend(f"![{caption}]({name})\n\n" for name, caption in plots.NAMES.items() if name in results["plots"])
     if results["ratios"]:
-        text.append("## Ratios\n\nIlion's figure over Cassandra's, the median of the rounds. `imported`: Ilion on Cassandra's files; "
+        whose = {"before": "that of the build before", "cassandra": "Cassandra's"}[compared_with(results)]
+        text.append(f"## Ratios\n\nIlion's figure over {whose}, the median of the rounds. `imported`: Ilion on Cassandra's files; "
                     "`unadopted`: the same before they are described. Throughput is better above 1, everything else below.\n\n")
         for test in dict.fromkeys(row["test"] for row in results["ratios"]):
             rows = [row for row in results["ratios"] if row["test"] == test]

@@ -207,14 +207,21 @@ def cassandra(directory, given):
     return Server(nodes, environment, [f"heap {given.heap}", f"Java options: {options}", *given.cassandra_yaml])
 
 
-def ilion(directory, given, address=None, yaml=()):
+def ilion(directory, given, address=None, yaml=(), binary=None):
     yaml = [*given.ilion_yaml, *yaml]
     places = addresses(address or given.ilion_address, given)
     nodes = []
     for address in places:
         settings = [line.split(": ", 1) for line in [*of_a_ring(address, places[0], given), *yaml]]
-        nodes.append(Ilion(pathlib.Path(directory) / address, address, binary=machine.ilion_binary(), settings=settings))
+        nodes.append(Ilion(pathlib.Path(directory) / address, address, binary=binary or machine.ilion_binary(), settings=settings))
     return Server(nodes, {}, yaml)
+
+
+def before(directory, given):
+    """Another build of Ilion."""
+    server = ilion(directory, given, given.before_address, binary=given.before)
+    server.name = "before"
+    return server
 
 
 def imported(directory, given, source, name):
