@@ -21,7 +21,11 @@ HINTS_MS = 1000
 # too long, of the machine, of its own gossip after a pause.
 OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
                        r"|MonitoringTask - Some operations timed out|Trigger directory doesn't exist|local pause"
-                       r"|Gossip stage has \d+ pending tasks|whose timeout expired before|skipped default role setup: some nodes")
+                       r"|Gossip stage has \d+ pending tasks|whose timeout expired before|skipped default role setup: some nodes"
+                       r"|Protocol exception with client networking: .*Invalid value for the paging state")
+# A Cassandra that groups rows gives paging states with -1 rows left in the partition, and takes none of them. `Ring.refused` has those
+# that an Ilion gave.
+REFUSED_STATE = "Invalid value for the paging state"
 # GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too. And a Cassandra may be
 # asked to lead a counter, by others that take it for alive before it takes them.
 OWN_FAULT = re.compile("has an open RT bound as its last item|UnavailableException: Cannot achieve consistency level")
@@ -61,6 +65,8 @@ class Ring:
         self.version, *modes = release.split()
         self.directory, self.kinds, self.nodes, self.joiners, self.marks, self.ended = directory, kinds, [], [], {}, set()
         self.cassandras, self.ilions = [], []
+        # Paging states that one node gave and another one, or itself, did not take.
+        self.refused = []
         self.settings = [*settings, *(f"storage_compatibility_mode: {mode}" for mode in modes)]
 
     def start(self):
@@ -148,6 +154,9 @@ class Ring:
             asked = "SELECT schema_version FROM system.local"
             until(lambda: len({wire.must(asked).rows[0][0] for wire in wires}) == 1, "the nodes do not agree on the schema")
 
+    def ilion_addresses(self):
+        return {node.address for node in self.ilions}
+
     def mismatches(self):
         """How many digests did not match, as each coordinator has counted."""
         found = {}
@@ -158,7 +167,7 @@ class Ring:
 
     def complaints(self):
         """What the nodes have logged that no node should."""
-        found = []
+        found = list(self.refused)
         for node in self.nodes:
             is_cassandra = isinstance(node, Cassandra)
             with open(self.log(node), errors="replace") as log:
@@ -201,7 +210,8 @@ class RingWire(Wire):
 
     def __init__(self, of, version):
         self.of, self.texts, self.others, self.turns = of, {}, {}, random.Random(of.own)
-        self.given = None
+        # The last paging state, and the node that gave it.
+        self.given, self.giver = None, None
         self.is_older = not of.ring.version.startswith("5")
         self.replicas = len(of.ring.nodes)
         self.chance = None if of.differing is None else random.Random(of.differing)
@@ -274,12 +284,15 @@ class RingWire(Wire):
         state = getattr(message, "paging_state", None)
         # A state that was made up may be anything to another release.
         if state and state == self.given and type(message).__name__ == "QueryMessage" and self.turns.random() < 0.5:
-            reply = self.elsewhere().send(message)
+            other = self.elsewhere()
+            reply, asked = other.send(message), other.host
             if self.is_older and reply.kind == "error":
-                reply = super().send(message)  # what the release does not know
+                reply, asked = super().send(message), self.host  # what the release does not know
         else:
-            reply = super().send(message)
-        self.given = getattr(reply, "paging_state", None)
+            reply, asked = super().send(message), self.host
+        if state and state == self.given and reply.error == REFUSED_STATE and self.giver in self.of.ring.ilion_addresses():
+            self.of.ring.refused.append(f"{asked} refused the paging state {state.hex()} of {self.giver}: {text}")
+        self.given, self.giver = getattr(reply, "paging_state", None), asked
         if reply.kind == "prepared":
             self.texts[reply.message.query_id] = text
         if self.of.own != self.of.keyspace:
