@@ -167,7 +167,8 @@ def ratio(number):
 
 def markdown(results):
     given = results["parameters"]
-    text = ["# Ilion beside Cassandra\n\n"]
+    whose = {"before": "the build before", "cassandra": "Cassandra"}[compared_with(results)]
+    text = [f"# Ilion beside {whose}\n\n"]
     text.append(f"`{results['command']}`, {results['started']} to {results['ended']}.\n\n")
     text.append("How the figures are made and what they mean: [docs/BENCH.md](../../docs/BENCH.md). "
                 "Everything, the client's commands included, is in `report.json` beside this file.\n\n")
@@ -181,8 +182,7 @@ def markdown(results):
                                                    for bar in results["bars"]]))
     text.extend(f"![{caption}]({name})\n\n" for name, caption in plots.NAMES.items() if name in results["plots"])
     if results["ratios"]:
-        whose = {"before": "that of the build before", "cassandra": "Cassandra's"}[compared_with(results)]
-        text.append(f"## Ratios\n\nIlion's figure over {whose}, the median of the rounds. `imported`: Ilion on Cassandra's files; "
+        text.append(f"## Ratios\n\nIlion's figure over that of {whose}, the median of the rounds. `imported`: Ilion on Cassandra's files; "
                     "`unadopted`: the same before they are described. Throughput is better above 1, everything else below.\n\n")
         for test in dict.fromkeys(row["test"] for row in results["ratios"]):
             rows = [row for row in results["ratios"] if row["test"] == test]
