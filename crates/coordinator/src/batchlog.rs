@@ -261,11 +261,7 @@ impl Coordinator {
                 if !self.has_turn(&batch, late, goes_on).await {
                     return first_error.map_or(Ok(count), Err);
                 }
-                let fate = match self.replay(&schema, &batch, late.map(|_| now_ms)).await {
-                    Ok(fate) => self.forget(&table, batch.id).await.map(|()| fate),
-                    Err(error) => Err(error),
-                };
-                match fate {
+                match self.finish(&schema, &table, &batch, late.is_some()).await {
                     Ok(Fate::Completed) => count += 1,
                     Ok(Fate::GivenUp) => {}
                     Err(error) => {
@@ -280,6 +276,21 @@ impl Coordinator {
         }
         left.is_forgotten = are_all && first_error.is_none();
         first_error.map_or(Ok(count), Err)
+    }
+
+    /// Replays a batch and forgets it. A late one may be too old.
+    async fn finish(
+        self: &Arc<Self>,
+        schema: &Schema,
+        table: &Arc<TableSchema>,
+        batch: &Pending,
+        is_late: bool,
+    ) -> Result<Fate, CoordinatorError> {
+        // It may have waited for the throttle since it was found.
+        let now_ms = is_late.then(|| self.env.now_micros() / 1_000);
+        let fate = self.replay(schema, batch, now_ms).await?;
+        self.forget(table, batch.id).await?;
+        Ok(fate)
     }
 
     /// Waits until the throttle lets a batch pass. Whether the replay goes on then.
