@@ -197,9 +197,9 @@ fn clients(page: &mut Page, state: &NodeState) {
     }
     page.gauge("ilion_connections", "Connections that are open.", state.connections.len());
     page.counter(
-        "ilion_requests_hurried_total",
+        "ilion_requests_rate_limited_total",
         "Requests beyond native_transport_max_requests_per_second.",
-        traffic.hurried.get(),
+        traffic.rate_limited.get(),
     );
     page.counter("ilion_connections_accepted_total", "Connections accepted.", traffic.accepted.get());
     page.counter(

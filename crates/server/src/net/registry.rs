@@ -23,7 +23,7 @@ pub struct Traffic {
     /// Connections that a limit turned away.
     pub refused: Counter,
     /// Requests beyond those that the node takes in a second: refused, or those behind them held up.
-    pub hurried: Counter,
+    pub rate_limited: Counter,
     /// Connections that were closed because the client sent or took something too slowly.
     pub too_slow: Counter,
     /// TLS handshakes that were completed.

@@ -436,7 +436,8 @@ impl Intake<'_> {
             });
             return None;
         };
-        if let Some(reply) = self.in_time(reply) {
+        let in_time = if self.shared.rate.is_limited() { self.in_time(reply) } else { Some(reply) };
+        if let Some(reply) = in_time {
             self.carry_out(envelope, reply);
         }
         None
@@ -445,13 +446,13 @@ impl Intake<'_> {
     /// Takes a request's moment. One that comes before its moment is refused, if the client asked for that;
     /// else it is the last for a while.
     fn in_time(&mut self, reply: Reply) -> Option<Reply> {
+        let Some(info) = self.connection.info() else { return Some(reply) };
         let rate = &self.shared.rate;
-        let Some(info) = self.connection.info().filter(|_| rate.is_limited()) else { return Some(reply) };
         if !info.throws_on_overload {
             self.rest = Some(rate.take()).filter(|left| !left.is_zero());
-            self.shared.registry.traffic.hurried.add(u64::from(self.rest.is_some()));
+            self.shared.registry.traffic.rate_limited.add(u64::from(self.rest.is_some()));
         } else if !rate.try_take() {
-            self.shared.registry.traffic.hurried.add(1);
+            self.shared.registry.traffic.rate_limited.add(1);
             let told = format!(
                 "Request breached global limit of {} requests/second. Server is currently in an overloaded state \
                  and cannot accept more requests.",

@@ -325,7 +325,7 @@ fn a_client_that_asked_for_it_is_told_that_requests_come_too_fast() {
         let told = "Request breached global limit of 1 requests/second. Server is currently in an overloaded state \
                     and cannot accept more requests.";
         assert_eq!((&error.kind, error.message.as_str()), (&ErrorKind::Overloaded, told));
-        assert!(node.registry.traffic.hurried.get() > 0);
+        assert!(node.registry.traffic.rate_limited.get() > 0);
     });
 }
 
