@@ -2,6 +2,7 @@
 
 use crate::{Batches, BulkError, Cancel, ScanRequest, Split, Table};
 use arrow_array::RecordBatch;
+use engine::turns::in_turns;
 use env::tasks::Tasks;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -17,8 +18,9 @@ const WAITING: usize = 1;
 
 /// The batches of a scan, which begins on a thread of its own when the first of them is asked for. The thread
 /// goes on only as its batches are taken. It ends when the stream is dropped, also while it waits for the
-/// limit of bytes a second. It gives way to threads that clients of CQL wait for. `tell` is told how far the
-/// scan is, behind each batch that was made, before it can be taken, and once more at the end.
+/// limit of bytes a second. It gives way to threads that clients of CQL wait for: it works in turns, as the
+/// compactions of a node do ([`engine::turns`]), and the kernel lets others go first. `tell` is told how far
+/// the scan is, behind each batch that was made, before it can be taken, and once more at the end.
 pub fn stream(
     tasks: Tasks,
     table: Arc<dyn Table>,
@@ -30,24 +32,27 @@ pub fn stream(
     let cancel = Cancel::default();
     let unwanted = cancel.when_dropped();
     let request = ScanRequest { cancel, ..request.clone() };
+    let work = move || {
+        let mut batches = match table.scan(&request, &split) {
+            Ok(batches) => batches,
+            Err(error) => return drop(send.blocking_send(Some(Err(error)))),
+        };
+        // Who does not listen any more needs no more.
+        while let Some(batch) = batches.next() {
+            tell(batches.as_ref());
+            if send.blocking_send(Some(batch)).is_err() {
+                return;
+            }
+        }
+        tell(batches.as_ref());
+        // Who has heard that it is over does not find it among those that run.
+        drop(batches);
+        let _ = send.blocking_send(None);
+    };
     let start = move || {
         tasks.spawn("ilion-bulk", move || {
             env::thread::give_way();
-            let mut batches = match table.scan(&request, &split) {
-                Ok(batches) => batches,
-                Err(error) => return drop(send.blocking_send(Some(Err(error)))),
-            };
-            // Who does not listen any more needs no more.
-            while let Some(batch) = batches.next() {
-                tell(batches.as_ref());
-                if send.blocking_send(Some(batch)).is_err() {
-                    return;
-                }
-            }
-            tell(batches.as_ref());
-            // Who has heard that it is over does not find it among those that run.
-            drop(batches);
-            let _ = send.blocking_send(None);
+            in_turns(work);
         })
     };
     let state = Some((Some(start), receive, unwanted));
