@@ -18,8 +18,8 @@ const WAITING: usize = 1;
 
 /// The batches of a scan, which begins on a thread of its own when the first of them is asked for. The thread
 /// goes on only as its batches are taken. It ends when the stream is dropped, also while it waits for the
-/// limit of bytes a second. It gives way to threads that clients of CQL wait for: it works in turns, as the
-/// compactions of a node do ([`engine::turns`]), and the kernel lets others go first. `tell` is told how far
+/// limit of bytes a second. It gives way to threads that clients of CQL wait for: the kernel lets others go
+/// first, and a scan of a node rests while somebody reads ([`engine::turns::rest`]). `tell` is told how far
 /// the scan is, behind each batch that was made, before it can be taken, and once more at the end.
 pub fn stream(
     tasks: Tasks,

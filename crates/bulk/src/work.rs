@@ -7,7 +7,7 @@ use crate::{BATCH_BYTES_MAX, Batches, BulkError, Cancel, Loss, Pace, ScanCounts,
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use engine::Throttle;
-use engine::turns::give_way;
+use engine::turns::rest;
 use env::Env;
 use env::sync::Mutex;
 use model::TableSchema;
@@ -213,10 +213,10 @@ struct Watching {
 }
 
 impl Watching {
-    /// On the way, between pages, where a scan makes way for those who read by CQL. One whose filter finds
+    /// On the way, between pages, where a scan rests while somebody reads by CQL. One whose filter finds
     /// nothing keeps to the limit, too.
     fn goes_on(&self, bytes: u64) -> bool {
-        give_way();
+        rest();
         let paid = self.running.bytes.load(Ordering::Relaxed);
         bytes < paid.saturating_add(PACE_BYTES) || self.pay(bytes)
     }

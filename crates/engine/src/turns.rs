@@ -145,10 +145,15 @@ impl<S> InTurns<S> {
 /// The end of a turn: the thread rests, or the processor is offered to others at least. For work that is done
 /// [`in_turns`], after each ten to a hundred microseconds of it.
 pub fn give_way() {
-    let rested = WORK.with_borrow_mut(|work| work.as_mut().is_some_and(Work::rest));
-    if !rested {
+    if !rest() {
         env::tasks::yield_now();
     }
+}
+
+/// As [`give_way`], but only rests, while somebody reads; whether it did. For threads of low priority: the
+/// kernel lets who yields pay for the whole of its slice, and them many times as much.
+pub fn rest() -> bool {
+    WORK.with_borrow_mut(|work| work.as_mut().is_some_and(Work::rest))
 }
 
 impl<S: PartitionStream, Y: FnMut() + Send> PartitionStream for InTurns<S, Y> {

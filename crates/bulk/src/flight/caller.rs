@@ -2,7 +2,7 @@
 
 use super::log::{ReadLog, Words};
 use super::{
-    DoGetStream, MESSAGE_BYTES, PART_BYTES_MIN, PARTS, PARTS_MAX, Reply, asked_of, info, status, wire,
+    DoGetStream, MESSAGE_BYTES, PART_BYTES_MIN, PARTS_MAX, Reply, asked_of, info, parts_of, status, wire,
 };
 use crate::handle::Prepared;
 use crate::sql::{Query, Sql, TableName};
@@ -58,7 +58,7 @@ impl Caller {
     ) -> Reply<FlightInfo> {
         let found = async {
             let query = self.plan(&asked, self.sql.now_s(), None).await?;
-            let parts = query.parts(PARTS).await.map_err(status::of_plan)?;
+            let parts = query.parts(parts_of).await.map_err(status::of_plan)?;
             let splits: Vec<Option<Split>> = parts.into_iter().map(|part| part.split).collect();
             let ticket = |split| Ticket { asked: asked_of(asked.clone()), now_s: query.now_s(), split };
             info(&query.schema(), descriptor, splits, ticket)

@@ -53,6 +53,7 @@ use env::Env;
 use futures::Stream;
 use log::Words;
 use prost::Message;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
@@ -61,12 +62,20 @@ use tonic::{Request, Response, Status, Streaming};
 const MESSAGE_BYTES: usize = 2 << 20;
 /// Bytes of a message that a client may send.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// Endpoints of a statement at most, where the client does not say.
-const PARTS: u64 = 64;
+/// Endpoints of a statement on a small and on a large table, at most, where the client does not say.
+const PARTS: RangeInclusive<u64> = 8..=64;
+/// Bytes of such an endpoint, before compression: enough that the plan and the first batch of each, some ten
+/// milliseconds, are little beside the rest.
+const PART_BYTES: u64 = 32 << 20;
 /// Endpoints at most, whatever the client says: each is looked for in the indexes.
 const PARTS_MAX: u64 = 1 << 14;
 /// Bytes of an endpoint, before compression, below which there are fewer.
 const PART_BYTES_MIN: u64 = 64 << 10;
+
+/// How many endpoints a statement on a table of so many bytes has, at most.
+fn parts_of(bytes: u64) -> u64 {
+    (bytes / PART_BYTES).clamp(*PARTS.start(), *PARTS.end())
+}
 
 type Reply<T> = Result<Response<T>, Status>;
 type DoGetStream = <FlightSql as FlightService>::DoGetStream;

@@ -276,12 +276,12 @@ impl Query {
         self.now_s
     }
 
-    /// At most `parts` parts, which together are its rows. Several only where each row of the answer comes
-    /// from one row of one table.
+    /// Parts that together are its rows: several only where each row of the answer comes from one row of one
+    /// table, and then at most as many as `parts` says of the bytes of that table, before compression.
     ///
     /// # Errors
     /// When an index cannot be read.
-    pub async fn parts(&self, parts: u64) -> Result<Vec<QueryPart>, DataFusionError> {
+    pub async fn parts(&self, parts: fn(u64) -> u64) -> Result<Vec<QueryPart>, DataFusionError> {
         let whole = vec![QueryPart { split: None }];
         let Some((provider, filters)) = sole_table(&self.plan) else { return Ok(whole) };
         let Some(table) = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<CqlTable>() else {

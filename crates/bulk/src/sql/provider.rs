@@ -96,8 +96,12 @@ impl CqlTable {
         out
     }
 
-    /// Splits of what these conditions leave.
-    pub async fn splits(&self, filters: &[Expr], parts: u64) -> Result<Vec<Split>, DataFusionError> {
+    /// Splits of what these conditions leave, at most as many as `parts` says of the bytes of the table.
+    pub async fn splits(
+        &self,
+        filters: &[Expr],
+        parts: impl FnOnce(u64) -> u64 + Send + 'static,
+    ) -> Result<Vec<Split>, DataFusionError> {
         let taken = self.take_over(&filters.iter().collect::<Vec<_>>());
         let request = self.request(&taken.words, None, None).map_err(external)?;
         let table = Arc::clone(&self.table);
@@ -105,7 +109,8 @@ impl CqlTable {
         waiting(move || match only {
             Some(split) => Ok(vec![split]),
             None => {
-                let wanted = (table.data_bytes()? / SPLIT_BYTES_MIN).clamp(1, parts.max(1));
+                let bytes = table.data_bytes()?;
+                let wanted = (bytes / SPLIT_BYTES_MIN).clamp(1, parts(bytes).max(1));
                 table.splits(&request, wanted)
             }
         })
@@ -141,7 +146,8 @@ impl TableProvider for CqlTable {
         let left = left.filter(|(_, how)| **how == TableProviderFilterPushDown::Unsupported);
         let left: Vec<Expr> = left.map(|(filter, _)| (*filter).clone()).collect();
         let filters: Vec<Expr> = filters.into_iter().cloned().collect();
-        let splits = self.splits(&filters, self.scope.partitions as u64).await?;
+        let partitions = self.scope.partitions as u64;
+        let splits = self.splits(&filters, move |_| partitions).await?;
         let name_of = |i: &usize| self.schema.fields().get(*i).map(|field| field.name().clone());
         let names = projection.map(|projection| projection.iter().filter_map(name_of).collect::<Vec<_>>());
         // Who asks for no column counts rows.

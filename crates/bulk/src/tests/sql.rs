@@ -220,7 +220,7 @@ fn random_statements_answer_what_datafusion_alone_finds() {
                 u32::from(format!("{:?}", query.physical_plan().await.unwrap()).contains("where=["));
             let found: Vec<_> = query.run().await.unwrap().try_collect().await.unwrap();
             let mut in_parts = Vec::new();
-            for part in query.parts(3).await.unwrap() {
+            for part in query.parts(|_| 3).await.unwrap() {
                 let query = sql.plan(&text, 1, part.split).await.unwrap();
                 in_parts.extend(query.run().await.unwrap().try_collect::<Vec<_>>().await.unwrap());
             }
