@@ -476,3 +476,14 @@ impl From<DataFusionError> for BulkError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_a_bounded_number_of_endpoints() {
+        let parts = [0, 16 << 20, 1 << 30, 1 << 40].map(parts_of);
+        assert_eq!(parts, [8, 8, 32, 64]);
+    }
+}
