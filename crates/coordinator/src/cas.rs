@@ -55,29 +55,12 @@ impl Coordinator {
         observer: &mut dyn ReadObserver,
     ) -> Result<(), E> {
         validate(&request)?;
-        let (table, reads) = (Arc::clone(request.table()?), std::mem::take(&mut request.reads));
+        let table = Arc::clone(request.table()?);
+        let reads: Vec<Arc<ReadCommand>> =
+            std::mem::take(&mut request.reads).into_iter().map(Arc::new).collect();
         let (serial, read_deadline) = (request.serial_consistency, request.read_deadline.as_ref());
         let (contention, write) = (request.contention_deadline.as_ref(), request.write_deadline.as_ref());
-        let key = &request.key;
-        let placement = self.topology.placement(&table.keyspace, key);
-        let placement = placement.ok_or_else(|| unplaced(&*self.topology, &table.keyspace))?;
-        if request.consistency == Consistency::EachQuorum {
-            placement.check_datacenters(request.consistency)?;
-        }
-        let round = Round {
-            coordinator: self,
-            placement: &placement,
-            table: &table,
-            key,
-            serial,
-            contention,
-            write,
-            contentions: AtomicU32::new(0),
-        };
-        let is_alone = placement.is_decided_here();
-        let read_at = if is_alone { serial } else { Round::quorum(serial) };
-        let of = |read| ReadRequest::all(Arc::new(read), read_at, request.context.clone());
-        let reads: Vec<ReadRequest> = reads.into_iter().map(of).collect();
+        let (key, contentions) = (&request.key, AtomicU32::new(0));
         loop {
             if self.cas_locks.is_held(key) {
                 observer.contended(&table, key, 1);
@@ -86,8 +69,26 @@ impl Coordinator {
             let Some(held) = waited else {
                 return Err(CoordinatorError::CasTimeout { consistency: serial, block_for: 1 }.into());
             };
+            // Another node may have joined while it waited: then this one does not decide alone any more.
+            let placement = self.topology.placement(&table.keyspace, key);
+            let placement = placement.ok_or_else(|| unplaced(&*self.topology, &table.keyspace))?;
+            if request.consistency == Consistency::EachQuorum {
+                placement.check_datacenters(request.consistency)?;
+            }
+            let round = Round {
+                coordinator: self,
+                placement: &placement,
+                table: &table,
+                key,
+                serial,
+                contention,
+                write,
+                contentions: &contentions,
+            };
+            let is_alone = placement.is_decided_here();
+            let read_at = if is_alone { serial } else { Round::quorum(serial) };
             let begun = if is_alone { Ok(None) } else { round.begin().await.map(Some) };
-            let times = round.contentions.swap(0, Ordering::Relaxed);
+            let times = contentions.swap(0, Ordering::Relaxed);
             if times > 0 {
                 observer.contended(&table, key, times);
             }
@@ -96,7 +97,8 @@ impl Coordinator {
             let mut found = Ok(Vec::with_capacity(reads.len()));
             for read in &reads {
                 let Ok(all) = &mut found else { break };
-                match self.collect_once(read, take.clone(), read_deadline, observer).await {
+                let read = ReadRequest::all(Arc::clone(read), read_at, request.context.clone());
+                match self.collect_once(&read, take.clone(), read_deadline, observer).await {
                     Ok(rows) => all.push(rows),
                     Err(error) => found = Err(error),
                 }

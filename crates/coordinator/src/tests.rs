@@ -79,7 +79,7 @@ struct Ring {
     nodes: Vec<Arc<Node>>,
     pending: Vec<Arc<Node>>,
     /// Whether other nodes coordinate requests.
-    has_others: bool,
+    has_others: Arc<AtomicBool>,
 }
 
 impl Topology for Ring {
@@ -106,7 +106,8 @@ impl Topology for Ring {
         let nodes = self.nodes[..count].to_vec();
         let pending = if strategy == Strategy::Local { Vec::new() } else { self.pending.clone() };
         let placement = Placement::new(strategy, nodes, pending, "dc1".into());
-        Some(Arc::new(if self.has_others { placement.with_other_coordinators() } else { placement }))
+        let has_others = self.has_others.load(Ordering::SeqCst);
+        Some(Arc::new(if has_others { placement.with_other_coordinators() } else { placement }))
     }
 
     /// Keys together as far as they are in the order of the ring.
@@ -131,6 +132,8 @@ struct Case {
     nodes: Vec<Arc<Node>>,
     hints: Arc<Noted>,
     schema: Arc<Schema>,
+    /// Whether other nodes coordinate requests.
+    has_others: Arc<AtomicBool>,
 }
 
 fn case(factor: u32, replicas: usize) -> Case {
@@ -165,7 +168,9 @@ impl Case {
         let nodes: Vec<Arc<Node>> = replicas.iter().enumerate().map(node).collect();
         let (normal, pending) = nodes.split_at(nodes.len() - pending);
         let (normal, pending) = (normal.to_vec(), pending.to_vec());
-        let ring = Ring { schema: Arc::clone(&schema), nodes: normal, pending, has_others };
+        let has_others = Arc::new(AtomicBool::new(has_others));
+        let (ring_schema, others) = (Arc::clone(&schema), Arc::clone(&has_others));
+        let ring = Ring { schema: ring_schema, nodes: normal, pending, has_others: others };
         let (this, hints) = (Arc::clone(&nodes[0]), Arc::new(Noted::default()));
         let coordinator = Arc::new(Coordinator::new(
             env,
@@ -174,7 +179,7 @@ impl Case {
             local,
             Arc::clone(&hints) as Arc<dyn Hints>,
         ));
-        Case { clock, coordinator, replicas, nodes, hints, schema }
+        Case { clock, coordinator, replicas, nodes, hints, schema, has_others }
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Round<'a> {
     /// Until when somebody waits for what was decided.
     pub(crate) write: Option<&'a Deadline>,
     /// How often it was overtaken.
-    pub(crate) contentions: AtomicU32,
+    pub(crate) contentions: &'a AtomicU32,
 }
 
 /// What the participants have answered.

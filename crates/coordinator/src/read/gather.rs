@@ -86,7 +86,7 @@ impl Coordinator {
                     serial,
                     contention,
                     write,
-                    contentions,
+                    contentions: &contentions,
                 };
                 Box::pin(round.settle()).await.map_err(|error| match error {
                     CoordinatorError::CasTimeout { block_for, .. }

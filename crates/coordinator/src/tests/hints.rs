@@ -131,7 +131,8 @@ fn writes_behind_one_that_failed_are_told_of_too() {
 fn a_lone_replica_elsewhere_is_told_of_like_others() {
     let case = Case::of(schema(1), &["dc1"; 2], 0);
     let (schema, elsewhere) = (Arc::clone(&case.schema), Arc::clone(&case.nodes[1]));
-    let ring = Ring { schema, nodes: vec![elsewhere], pending: Vec::new(), has_others: true };
+    let has_others = Arc::new(AtomicBool::new(true));
+    let ring = Ring { schema, nodes: vec![elsewhere], pending: Vec::new(), has_others };
     let (env, local) = (case.coordinator.env.clone(), Arc::clone(case.coordinator.local()));
     let hints = Arc::clone(&case.hints) as Arc<dyn Hints>;
     let coordinator = Coordinator::new(env, Arc::new(ring), Arc::clone(&case.nodes[0]), local, hints);

@@ -2,6 +2,7 @@
 
 use super::levels::{is_met, subsets, two_datacenters};
 use super::*;
+use std::task::Poll;
 
 fn ballot(micros: i64) -> Ballot {
     let ticks = uuid::Timestamp::from_unix(
@@ -100,6 +101,27 @@ fn the_only_replica_decides_alone_only_where_nobody_else_coordinates() {
     raise(&case, Consistency::Serial).unwrap();
     let replica = &case.nodes[0].replica;
     assert_eq!(run(replica.prepare(empty(&case, now + 50), None)).unwrap().committed.ballot, Ballot::NONE);
+}
+
+#[test]
+fn who_waits_while_another_node_joins_does_not_decide_alone() {
+    let case = Case::beside(schema(1), &["dc1"], 0, false);
+    let coordinator = &case.coordinator;
+    let next =
+        |_: Vec<Option<i32>>, ballot: i64| Ok::<_, CoordinatorError>(Some(vec![case.put(1, 42, ballot)]));
+    run(async {
+        let held = coordinator.cas_locks.lock_until(&coordinator.env.tasks, None, [&key(1)]).await;
+        let mut observer = ();
+        let mut cas = Box::pin(coordinator.cas(case.conditional(), value, next, &mut observer));
+        let waits = std::future::poll_fn(|context| Poll::Ready(cas.as_mut().poll(context).is_pending()));
+        assert!(waits.await);
+        case.has_others.store(true, Ordering::SeqCst);
+        drop(held);
+        cas.await.unwrap();
+    });
+    let later = empty(&case, ManualClock::START_MICROS + 50);
+    assert_ne!(run(case.nodes[0].replica.prepare(later, None)).unwrap().committed.ballot, Ballot::NONE);
+    assert_eq!(case.read(1, Consistency::Serial).unwrap(), Some(42));
 }
 
 #[test]

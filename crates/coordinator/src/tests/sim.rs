@@ -158,7 +158,8 @@ impl World {
         case.replicas[1].cold.store(true, Ordering::SeqCst);
         let coordinator = |_| {
             let (schema, nodes) = (Arc::clone(&case.schema), case.nodes.clone());
-            let ring = Arc::new(Ring { schema, nodes, pending: Vec::new(), has_others: true });
+            let has_others = Arc::new(AtomicBool::new(true));
+            let ring = Arc::new(Ring { schema, nodes, pending: Vec::new(), has_others });
             let (this, local) = (Arc::clone(&case.nodes[0]), own(&case.replicas[0]));
             Arc::new(Coordinator::new(env.clone(), ring, this, local, Arc::new(NoHints)))
         };
