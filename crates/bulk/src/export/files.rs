@@ -127,7 +127,8 @@ type Buffered = BufWriter<Output>;
 enum Kind {
     Parquet(Box<ArrowWriter<Buffered>>),
     Arrow(Box<FileWriter<Buffered>>),
-    Csv(Box<arrow_csv::Writer<Buffered>>),
+    /// With the schema: its names are in files without rows, too.
+    Csv(Box<arrow_csv::Writer<Buffered>>, Arc<Schema>),
     Json(Box<arrow_json::LineDelimitedWriter<Buffered>>),
 }
 
@@ -161,7 +162,10 @@ impl Writer {
                 let options = IpcWriteOptions::default().try_with_compression(compression)?;
                 Kind::Arrow(Box::new(FileWriter::try_new_with_options(out, schema, options)?))
             }
-            Format::Csv => Kind::Csv(Box::new(arrow_csv::WriterBuilder::new().with_header(true).build(out))),
+            Format::Csv => {
+                let writer = arrow_csv::WriterBuilder::new().with_header(true).build(out);
+                Kind::Csv(Box::new(writer), Arc::clone(schema))
+            }
             Format::Json => {
                 let builder = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
                 Kind::Json(Box::new(builder.build(out)))
@@ -180,7 +184,7 @@ impl Writer {
                 }
             }
             Kind::Arrow(writer) => writer.write(batch)?,
-            Kind::Csv(writer) => writer.write(batch)?,
+            Kind::Csv(writer, _) => writer.write(batch)?,
             Kind::Json(writer) => writer.write(&with_text_keys(batch)?)?,
         }
         Ok(())
@@ -191,7 +195,10 @@ impl Writer {
         let out = match self.kind {
             Kind::Parquet(writer) => writer.into_inner()?,
             Kind::Arrow(writer) => writer.into_inner()?,
-            Kind::Csv(writer) => writer.into_inner(),
+            Kind::Csv(mut writer, schema) => {
+                writer.write(&RecordBatch::new_empty(schema))?;
+                writer.into_inner()
+            }
             Kind::Json(mut writer) => {
                 writer.finish()?;
                 writer.into_inner()

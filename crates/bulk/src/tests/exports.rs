@@ -7,6 +7,7 @@ use bytes::Bytes;
 use env::Env;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
+use model::command::PartitionSelection;
 use model::{Cell, Clustering, CqlType, DecoratedKey, Deletion, Liveness, PartitionKey, Row, TableSchema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use partition::{Event, Fragment};
@@ -200,6 +201,22 @@ fn every_format_has_every_row() {
             };
         }
         assert_eq!(rows as i64, count, "{format}");
+    }
+}
+
+#[test]
+fn files_of_csv_without_rows_have_names() {
+    let (env, source) = world();
+    let mut request = request(&source, Format::Csv);
+    let nobody = DecoratedKey::new(PartitionKey::from_components(&[&(-1i32).to_be_bytes()]));
+    Arc::make_mut(&mut request.command).partitions = PartitionSelection::Keys(vec![nobody]);
+    let options = options(Format::Csv);
+    let summary = export(&env, &shared(&source), &request, &[], &options, Arc::new(NoProgress)).unwrap();
+    assert_eq!(summary.rows, 0);
+    let files: Vec<_> = names(&env, &options.directory).into_iter().filter(|n| n != MANIFEST).collect();
+    assert!(!files.is_empty());
+    for name in files {
+        assert_eq!(env.fs.read(&options.directory.join(name)).unwrap(), b"k,c,m,v\n");
     }
 }
 

@@ -4,7 +4,7 @@ use super::FormatArg;
 use crate::tables::Failure;
 use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, RecordBatch, StringArray};
 use arrow_cast::pretty::pretty_format_batches;
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use bulk::json::with_text_keys;
 use env::Env;
 use env::fs::WriteFile;
@@ -136,7 +136,14 @@ impl Output {
         }
         match self.writer {
             Writer::Table(mut sink, ..) => sink.flush().or_else(unless_closed),
-            Writer::Csv(writer) => writer.into_inner().flush().or_else(unless_closed),
+            Writer::Csv(mut writer) => {
+                // An answer without rows has names, too.
+                match writer.write(&RecordBatch::new_empty(self.schema)) {
+                    Ok(()) => writer.into_inner().flush().or_else(unless_closed),
+                    Err(ArrowError::IoError(_, error)) => unless_closed(error),
+                    Err(error) => Err(Failure::work(error)),
+                }
+            }
             Writer::Json(mut writer) => {
                 writer.finish().map_err(Failure::work)?;
                 writer.into_inner().flush().or_else(unless_closed)
