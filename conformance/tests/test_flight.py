@@ -345,6 +345,7 @@ def test_a_node_that_is_killed_hands_out_no_table_that_only_looks_whole(node):
 def test_sql_on_the_command_line(node, tmp_path):
     node, session = node
     assert sql(node, "--format", "csv", "SELECT k, name FROM names WHERE k < 2 ORDER BY k; SELECT 1 AS one") == "k,name\n0,name 0\n1,name 1\none\n1\n"
+    assert sql(node, "--format", "csv", "SELECT k, name FROM names WHERE k = -1") == "k,name\n"
     assert sql(node, "--format", "json", f"SELECT id, s FROM fl.rows WHERE id = '{uuid.UUID(int=77)}'") == \
         '{"id":"00000000-0000-0000-0000-00000000004d","s":null}\n'
     assert "| name 4 |" in sql(node, "SELECT name FROM fl.names WHERE k = 4") and "(0 rows)" in sql(node, "SELECT k FROM names WHERE k = -1")

@@ -99,7 +99,7 @@ impl HeldTable {
         Ok(end_of(&range.end)?.unwrap_or_else(|| self.data_bytes()).saturating_sub(start))
     }
 
-    /// [`TableStore::read`], of what is held.
+    /// [`TableStore::read`], of what is held. Long work does not rest for it: it is long work itself.
     ///
     /// # Errors
     /// When a source cannot be opened.

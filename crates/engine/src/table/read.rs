@@ -45,6 +45,7 @@ impl TableStore {
     /// # Errors
     /// When a source cannot be opened.
     pub fn read(&self, command: &ReadCommand, ctx: &ReadContext) -> Result<BoxedStream, ReadError> {
+        note_read();
         self.read_view(&self.view.load(), command, ctx)
     }
 
@@ -56,7 +57,6 @@ impl TableStore {
         ctx: &ReadContext,
     ) -> Result<BoxedStream, ReadError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        note_read();
         if let Some(damage) = &view.damage {
             return Err(damage.clone());
         }
