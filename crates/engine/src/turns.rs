@@ -150,8 +150,8 @@ pub fn give_way() {
     }
 }
 
-/// As [`give_way`], but only rests, while somebody reads; whether it did. For threads of low priority: the
-/// kernel lets who yields pay for the whole of its slice, and them many times as much.
+/// As [`give_way`] while somebody reads; does nothing while nobody does. Returns whether the thread rested.
+/// For threads of low priority, which would pay for a yield with many times their slice.
 pub fn rest() -> bool {
     WORK.with_borrow_mut(|work| work.as_mut().is_some_and(Work::rest))
 }
